@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	_ "embed" // the statements
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,7 +93,7 @@ type place struct{ queue, kind string }
 func (s *db) txn(ctx context.Context, tx *sql.Tx, stmt func(string) (*sql.Stmt, error)) *txn {
 	return &txn{ctx: ctx, db: s, tx: tx, now: instantNow().time(), stmt: stmt, limits: map[int64]*limit{},
 		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, subs: map[place]int64{},
-		doors: 2 * mostAtOnce}
+		doors: mostAtOnce}
 }
 
 // step does one atomic step on the queues.
@@ -164,18 +163,35 @@ func answer[Q, A any](ctx context.Context, in stepper, items []Q, one func(*txn,
 	return answers, err
 }
 
-// inParts does so in steps of mostAtOnce items at most. If one fails, those before it are done.
+// inParts does so in steps, none of which does more than one may. If one fails, those before it are done.
 func inParts[Q, A any](ctx context.Context, d *db, items []Q, one func(*txn, Q) (A, error)) ([]A, error) {
 	answers := make([]A, 0, len(items))
-	for part := range slices.Chunk(items, mostAtOnce) {
-		some, err := answer(ctx, d, part, one)
+	for len(answers) < len(items) {
+		done := len(answers)
+		err := d.step(ctx, func(b *txn) error {
+			answers = answers[:done]
+			for _, item := range items[done:] {
+				if b.full(len(answers) - done) {
+					return nil
+				}
+				a, err := one(b, item)
+				if err != nil {
+					return err
+				}
+				answers = append(answers, a)
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		answers = append(answers, some...)
 	}
 	return answers, nil
 }
+
+// full says that a step which has changed so many tasks has done enough: mostAtOnce, or fewer if they have many limits,
+// each of which is as much work as several tasks.
+func (b *txn) full(tasks int) bool { return tasks >= mostAtOnce || len(b.limits) >= mostLimits }
 
 func (b *txn) row(name string, args ...any) scanner {
 	s, err := b.stmt(name)

@@ -34,6 +34,9 @@ func (b *txn) enqueueAll(specs []task.Spec) ([]task.Enqueued, error) {
 	if err := b.settleAll(); err != nil {
 		return nil, err
 	}
+	if b.flips == 0 { // each is as it was put there
+		return answers, nil
+	}
 	if err := b.look(inLine); err != nil {
 		return nil, err
 	}
@@ -93,12 +96,31 @@ func (b *txn) admit(s task.Spec) (a task.Admission, t *taskRow, err error) {
 			return a, nil, err
 		}
 		t.limit = l.id
-		if t.inLine() {
-			t.State = task.Blocked // until its sub-queue nominates it, if a slot is free
-			if l.free() > 0 {
-				l.disturb(t.sub)
-			}
+		if err := b.stand(t, l); err != nil {
+			return a, nil, err
 		}
 	}
 	return task.New, t, b.scan("task_insert", append(t.columns(), t.spelling()...), &t.ID)
+}
+
+// stand puts a new task in line for a slot. If one is free and nobody else is in line, it is available at once; else
+// it is blocked until its line is brought in order, which changes nothing where no slot is free.
+func (b *txn) stand(t *taskRow, l *limit) error {
+	if !t.inLine() {
+		return nil
+	}
+	t.State = task.Blocked
+	if l.free() == 0 || l.dirty[t.sub] {
+		return nil
+	}
+	var others bool
+	if err := b.scan("line_any", []any{l.id, t.sub}, &others); err != nil {
+		return err
+	}
+	if others {
+		l.disturb(t.sub)
+	} else {
+		t.State = task.Available
+	}
+	return nil
 }

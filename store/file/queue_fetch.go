@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -67,12 +68,12 @@ func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.
 			if err != nil {
 				return err
 			}
-			if rounds || f.left <= 0 {
+			if rounds || f.left <= 0 || len(f.limits) >= mostLimits {
 				f.nextDue = f.now
 			}
 		}
 		out.Tasks, out.NextDue = f.given, f.nextDue
-		more = len(f.given) == r.Max || f.left <= 0 || f.ripe
+		more = len(f.given) == r.Max || f.left <= 0 || f.ripe || len(f.limits) >= mostLimits
 		if len(f.given) == 0 {
 			return nil
 		}
@@ -270,7 +271,7 @@ func (f *fetch) wants(class int) bool { return lifecycle.Admits(&f.r, class, f.s
 func (f *fetch) dispatchAll(all []candidate) (met int, err error) {
 	for _, c := range all {
 		switch {
-		case len(f.given) >= f.r.Max || f.left <= 0:
+		case len(f.given) >= f.r.Max || f.left <= 0 || len(f.limits) >= mostLimits:
 			return met, nil
 		case !f.wants(c.class) || c.rate != nil && !c.rate.Ready(f.now):
 			continue
@@ -345,10 +346,14 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	return nil
 }
 
-// makeDue makes those of a sub-queue available whose instant has come, at most most.
+// makeDue makes those of a sub-queue available whose instant has come, at most most, and fewer if they have many
+// limits: then the fetch can still give some.
 func (b *txn) makeDue(sub int64, most int) (n int, err error) {
 	due, err := rows(b, readID, "due", sub, micros(b.now), most)
 	for _, id := range due {
+		if len(b.limits) >= mostLimits/2 {
+			return n, err
+		}
 		t, err := b.get(id)
 		if err == nil {
 			err = b.wait(t)
@@ -384,23 +389,26 @@ func (b *txn) rates() (map[string]*rate, error) {
 	return by, err
 }
 
-// Declare fulfils driver.Store.
+// Declare fulfils driver.Store, in steps of mostAtOnce rates at most.
 func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
-	if len(rates) == 0 {
-		return nil
-	}
-	return q.db.step(ctx, func(b *txn) error {
-		for kind, r := range rates {
-			var err error
-			if k, bounds := lifecycle.BucketOf(r); bounds {
-				err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst))
-			} else {
-				err = b.exec("rate_delete", kind)
+	for kinds := range slices.Chunk(slices.Sorted(maps.Keys(rates)), mostAtOnce) {
+		err := q.db.step(ctx, func(b *txn) error {
+			for _, kind := range kinds {
+				var err error
+				if k, bounds := lifecycle.BucketOf(rates[kind]); bounds {
+					err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst))
+				} else {
+					err = b.exec("rate_delete", kind)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			if err != nil {
-				return err
-			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -214,6 +214,12 @@ func (c *crowd) plain() {
 	}
 	c.step("enqueue many unique", many, func() { c.enqueue(batch...) })
 	c.step("enqueue many that replace", many, func() { c.enqueue(batch...) })
+	for i := range batch {
+		batch[i].Unique, batch[i].Queue, batch[i].Limit = nil, "apart", &task.Limit{Key: fmt.Sprint(i)}
+	}
+	c.step("enqueue many of limits apart", 2*many, func() { c.enqueue(batch...) })
+	c.enqueue(batch...)
+	c.work("of limits apart", "apart", 4)
 	if n := c.work("plain", "q", 1); n != 421 {
 		c.Errorf("%d were given, want 421", n)
 	}

@@ -39,7 +39,7 @@ const (
 	// next.
 	shelf = 100
 	// doors is how many sub-queues of a limit one step brings in order beside those of its own tasks. Of all its limits
-	// it brings 2·mostAtOnce in order at most, and stops once it has changed mostAtOnce tasks there.
+	// it brings mostAtOnce in order at most, and stops once it has changed mostAtOnce tasks there.
 	doors = 20
 )
 
@@ -288,16 +288,17 @@ type line struct {
 func (b *txn) settleLine(in line, free int) (all bool, err error) {
 	const most = 3 * shelf
 	var open int
-	if err := b.scan(in.name+"_count", append(in.args[:len(in.args):len(in.args)], most), &open); err != nil {
+	if err = b.scan(in.name+"_count", append(in.args[:len(in.args):len(in.args)], most), &open); err != nil {
 		return false, err
 	}
+	var n int
 	switch {
 	case open > free:
-		err = b.turn(task.Blocked, in, open-free)
+		_, err = b.turn(task.Blocked, in, open-free)
 	case open < free:
-		err = b.turn(task.Available, in, free-open)
+		n, err = b.turn(task.Available, in, free-open)
 	}
-	if err != nil || free == 0 {
+	if err != nil || free == 0 || open == 0 || n < free-open { // none is left that could stand before another one
 		return open < most, err
 	}
 	return open < most, b.swap(in, free)
@@ -337,16 +338,17 @@ func (b *txn) spots(in line, which string, n int) ([]spot, error) {
 }
 
 // turn makes n of those in line available, the first blocked ones; or blocked, the last available ones.
-func (b *txn) turn(to task.State, in line, n int) error {
+// It says how many there were.
+func (b *txn) turn(to task.State, in line, n int) (int, error) {
 	which := "_next"
 	if to == task.Blocked {
 		which = "_last"
 	}
 	found, err := b.spots(in, which, n)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return b.setState(to, found)
+	return len(found), b.setState(to, found)
 }
 
 // setState changes the state of tasks, and nothing else of them.

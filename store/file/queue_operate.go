@@ -4,42 +4,44 @@ package file
 
 import (
 	"context"
-	"slices"
 
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
-// Operate fulfils driver.Admin, in steps of mostAtOnce tasks at most, each with its event.
-func (d admin) Operate(ctx context.Context, act driver.OpRequest) ([]driver.OpResult, error) {
-	answers := make([]driver.OpResult, 0, len(act.IDs))
-	for part := range slices.Chunk(act.IDs, mostAtOnce) {
-		some, err := d.operate(ctx, part, act)
-		if err != nil {
-			return nil, err
-		}
+// Operate fulfils driver.Admin, in steps that each have their event.
+func (d admin) Operate(ctx context.Context, act driver.OpRequest) (answers []driver.OpResult, err error) {
+	for len(answers) < len(act.IDs) && err == nil {
+		var some []driver.OpResult
+		some, err = d.operate(ctx, act.IDs[len(answers):], act)
 		answers = append(answers, some...)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return answers, nil
 }
 
-// operate is one step of it.
+// operate is one step of it, on the first of ids.
 func (d admin) operate(ctx context.Context, ids []task.ID, act driver.OpRequest) (answers []driver.OpResult, err error) {
 	err = d.db.step(ctx, func(b *txn) error {
-		answers = make([]driver.OpResult, len(ids))
+		answers = nil
 		var done []task.ID
-		tasks := make([]*taskRow, len(ids))
-		var inLine []*taskRow
-		for i, id := range ids {
-			var err error
-			if tasks[i], answers[i], err = b.actOn(id, act); err != nil {
+		var tasks, inLine []*taskRow
+		for _, id := range ids {
+			if b.full(len(tasks)) {
+				break
+			}
+			t, a, err := b.actOn(id, act)
+			if err != nil {
 				return err
 			}
-			if a := answers[i].Answer; a == driver.Done || a == driver.Asking {
+			tasks, answers = append(tasks, t), append(answers, a)
+			if a.Answer == driver.Done || a.Answer == driver.Asking {
 				done = append(done, id)
 			}
-			if t := tasks[i]; t != nil && t.inLine() {
+			if t != nil && t.inLine() {
 				inLine = append(inLine, t)
 			}
 		}

@@ -144,6 +144,10 @@ o (lane) AS (
   FROM o WHERE o.lane IS NOT NULL LIMIT ?3)
 SELECT lane FROM l WHERE lane < ?4 UNION SELECT lane FROM o WHERE lane < ?4 ORDER BY lane LIMIT ?3
 
+-- name: line_any
+-- Whether any task of a lane is in line for a limit.
+SELECT EXISTS (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND lane = ?)
+
 -- name: line_count
 -- How many tasks of a lane are available at a limit, up to a bound.
 SELECT count(*) FROM (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? LIMIT ?)
