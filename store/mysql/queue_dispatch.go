@@ -40,6 +40,9 @@ func (f *fetch) dispatchAll() error {
 			continue
 		case !f.wants(c.class) || rate != nil && !rate.Ready(f.now):
 			continue
+		case c.limit != nil && f.spent[*c.limit]:
+			f.again = true
+			continue
 		case c.limit != nil && !f.has(*c.limit):
 			f.again = f.again || !f.busy[*c.limit] // others were before it, some of which were not met after all
 			continue
@@ -167,6 +170,10 @@ func (f *fetch) dispatch(t *taskRow, r *rate) error {
 	switch {
 	case more:
 		f.moved, f.nextDue = true, f.now
+		if f.spent == nil {
+			f.spent = map[task.Hash]bool{}
+		}
+		f.spent[*t.limit] = true
 	case !t.Displaced:
 		f.passBy(t.ID)
 	}

@@ -242,10 +242,12 @@ func (b *txn) readAhead(limits []*limit) error {
 		return err
 	}
 	var parts []part
+	ahead := 0 // what is beyond is read if the step comes to it
 	for _, l := range limits {
 		for _, sub := range l.everySubQueue() {
-			if n := b.lacks(l, sub); n > 0 {
+			if n := b.lacks(l, sub); n > 0 && ahead < mostFlips {
 				parts = append(parts, part{l, sub, n})
+				ahead += n
 			}
 		}
 	}
