@@ -189,8 +189,8 @@ func inParts[Q, A any](ctx context.Context, d *db, items []Q, one func(*txn, Q) 
 	return answers, nil
 }
 
-// full says that a step which has changed so many tasks has done enough: mostAtOnce, or fewer if they have many limits,
-// each of which is as much work as several tasks.
+// full says that a step which has changed so many tasks has done enough: mostAtOnce, or fewer if they have many
+// limits, each of which is as much work as several tasks.
 func (b *txn) full(tasks int) bool { return tasks >= mostAtOnce || len(b.limits) >= mostLimits }
 
 func (b *txn) row(name string, args ...any) scanner {

@@ -38,8 +38,8 @@ const (
 	// shelf is how many tasks of a sub-queue a limit makes available at most. A task that is given makes room for the
 	// next.
 	shelf = 100
-	// doors is how many sub-queues of a limit one step brings in order beside those of its own tasks. Of all its limits
-	// it brings mostAtOnce in order at most, and stops once it has changed mostAtOnce tasks there.
+	// doors is how many sub-queues of a limit one step brings in order beside those of its own tasks. Of all its
+	// limits it brings mostAtOnce in order at most, and stops once it has changed mostAtOnce tasks there.
 	doors = 20
 )
 

@@ -66,8 +66,8 @@ func (b *txn) find(name string, args ...any) (*taskRow, error) {
 	return &t, err
 }
 
-// save writes t as it is. It leaves the arguments and options alone unless they have changed: they are most of the row,
-// and writing them as JSON is dear.
+// save writes t as it is. It leaves the arguments and options alone unless they have changed: they are most of the
+// row, and writing them as JSON costs much.
 func (b *txn) save(t *taskRow) error {
 	if err := b.exec("task_update", append(t.columns(), int64(t.ID))...); err != nil || !t.respelt {
 		return err

@@ -135,8 +135,8 @@ SELECT COUNT(token) INTO @dibs_locked FROM dibs_task_limits FORCE INDEX (PRIMARY
 SELECT @dibs_locked;
 
 -- name: every-limit
--- What takes the place of is-locked if all limits that there were are locked. The client counts them: one more was made
--- since then.
+-- Takes the place of is-locked if all limits that there were are locked. The client counts them: if there is one more,
+-- it was made since then.
 1
 
 -- name: is-locked
