@@ -180,14 +180,16 @@ ORDER BY limited, lane, ordinal, id LIMIT ?;
 SELECT id, ver, lane, ordinal, expires > 0 AND expires <= @dibs_now FROM dibs_tasks FORCE INDEX (line)
 WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND lane = ? ORDER BY ordinal, id LIMIT ?;
 
--- name: blocked-lanes
--- The lanes in which tasks are blocked at a limit. Each is found by one probe of the index, however long the line is.
-WITH RECURSIVE l (lane) AS (
-  SELECT (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 2 AND t.line = 1)
-  UNION ALL
-  SELECT (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 2 AND t.line = 1 AND t.lane > l.lane)
-  FROM l WHERE l.lane IS NOT NULL)
-SELECT lane FROM l WHERE lane IS NOT NULL;
+-- name: from-lane
+-- Prepares next-lane for a limit: behind which lane it begins. A # is a parameter.
+SET @dibs_ns = ?, @dibs_hash = ?, @dibs_lane = ?, @dibs_sql = REPLACE('SELECT MIN(lane) INTO @dibs_lane FROM dibs_tasks FORCE INDEX (line) WHERE ns = # AND limited = # AND state = 2 AND line = 1 AND lane > #', '#', CHAR(63 USING utf8mb4));
+PREPARE dibs_next FROM @dibs_sql;
+
+-- name: next-lane
+-- The next lane in which tasks are blocked at a limit. One probe of the index finds it, however long the line is: the
+-- server does so for MIN beside constants, as parameters are, and not in a recursive query or a subquery.
+EXECUTE dibs_next USING @dibs_ns, @dibs_hash, @dibs_lane;
+SELECT @dibs_lane;
 
 -- name: ensure-limit
 -- Makes a limit's row. The assignment changes nothing. The first token is larger than the instant at which the limit
