@@ -53,6 +53,10 @@ func (f *fetch) dispatchAll() error {
 			f.again = true
 			continue
 		}
+		if f.flips[c.id].to == task.Blocked { // its line was brought in order when an earlier one was met
+			f.again = true
+			continue
+		}
 		t, err := f.get(c.id)
 		if err != nil {
 			return err
