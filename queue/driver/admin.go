@@ -30,9 +30,10 @@ type Admin interface {
 	// Rates returns the declared rates, by kind.
 	Rates(ctx context.Context) (map[string]RateStatus, error)
 
-	// Operate does one operation on tasks and records it as an event in the same step, with who and why. Each task
-	// has its own answer. The operation is valid (OpRequest.Check). If another transaction has a task, Operate waits
-	// for it no longer than the store's lock_wait.
+	// Operate does one operation on tasks and records it as an event in the same step, with who and why. A store may
+	// take many tasks in several steps, each with its event. Each task has its own answer. The operation is
+	// valid (OpRequest.Check). If another transaction has a task, Operate waits for it no longer than the store's
+	// lock_wait.
 	Operate(ctx context.Context, a OpRequest) ([]OpResult, error)
 	// SetLimit sets how many tasks may run on a limit's key, and promotes waiting tasks. If very many wait, it
 	// promotes them in steps, of which this is the first (rule Q5). An operator's setting overrides what tasks

@@ -11,7 +11,7 @@ type MaintainRequest struct {
 	// Keep is how long tasks of a final state are kept; tasks of a state that is not named are kept for ever. A task
 	// whose unique window is open stays (rule Q1).
 	Keep map[task.State]time.Duration
-	// Max bounds the number of tasks that are touched. Default 1,000.
+	// Max bounds the number of tasks that are touched. The default is the store's own bound, 1,000 at most.
 	Max int
 }
 

@@ -10,7 +10,8 @@ import (
 // Store is the contract that a store implements to accept tasks and give them to workers. Programs use it through a
 // Client and a Worker of package queue.
 //
-// Atomicity: each call is one atomic step, and what it acknowledges is as durable as the store's page says. Items of
+// Atomicity: each call is one atomic step, and what it acknowledges is as durable as the store's page says. Fetch,
+// Start, Finish, Deregister and Maintain may do much in several steps, so that none holds up others for long. Items of
 // a batch are answered one by one, answer i for item i; a refused item does not affect the others.
 //
 // Clock: the store's own, read inside the step.

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -212,11 +213,15 @@ func (s *db) transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) err
 	if err != nil {
 		return err
 	}
-	if err := f(tx); err != nil {
+	if err = f(tx); err != nil {
 		_ = tx.Rollback() // f's error says more
-		return err
+	} else {
+		err = tx.Commit()
 	}
-	return tx.Commit()
+	if errors.Is(err, sql.ErrTxDone) { // it was rolled back when ctx ended
+		err = cmp.Or(ctx.Err(), err)
+	}
+	return err
 }
 
 // migrate brings the schema to the version that this program knows.

@@ -83,7 +83,7 @@
 //     and the kernel. File systems that several machines can mount are refused.
 //   - A process stopped with SIGSTOP, or frozen, keeps its locks beyond the TTL, until it goes on or dies.
 //     Nothing overlaps; others wait. Answers then show the hold as expiring in a moment, again and again.
-//     Stopped in the middle of a database transaction (some 10 ms at most, unless it is an application's), it
+//     Stopped in the middle of a database transaction (some 50 ms at most, unless it is an application's), it
 //     blocks other writers, who get lease.ErrUnavailable after 5 s, with the reason; locks go on working.
 //   - A hold is reclaimed only when its lock is free, or is this process's own: no proof of the
 //     death of its work counts for more than a lock that somebody still has (rule L6).

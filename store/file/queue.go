@@ -81,6 +81,10 @@ type txn struct {
 	workers map[int64]driver.Process
 	alive   map[lease.Ref]bool
 	subs    map[place]int64
+
+	doors  int // how many sub-queues it may still bring in order, beside those of its tasks
+	turned int // how many tasks it has made available or blocked there
+	flips  int // how many it has made available or blocked anywhere
 }
 
 // A place is a queue and a kind.
@@ -88,7 +92,8 @@ type place struct{ queue, kind string }
 
 func (s *db) txn(ctx context.Context, tx *sql.Tx, stmt func(string) (*sql.Stmt, error)) *txn {
 	return &txn{ctx: ctx, db: s, tx: tx, now: instantNow().time(), stmt: stmt, limits: map[int64]*limit{},
-		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, subs: map[place]int64{}}
+		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, subs: map[place]int64{},
+		doors: mostAtOnce}
 }
 
 // step does one atomic step on the queues.
@@ -101,8 +106,19 @@ func (s *db) step(ctx context.Context, do func(b *txn) error) error {
 	if err != nil {
 		return s.fail("prepare", err)
 	}
+	// The statements are short, and do not listen to ctx: for one that can end, each would start goroutines. The
+	// transaction ends with it.
+	alone := context.WithoutCancel(ctx)
 	return s.write(ctx, func(tx *sql.Tx) error {
-		b := s.txn(ctx, tx, func(name string) (*sql.Stmt, error) { return tx.StmtContext(ctx, prepared[name]), nil })
+		known := map[string]*sql.Stmt{}
+		b := s.txn(alone, tx, func(name string) (*sql.Stmt, error) {
+			st := known[name]
+			if st == nil {
+				st = tx.StmtContext(alone, prepared[name])
+				known[name] = st
+			}
+			return st, nil
+		})
 		if err := do(b); err != nil {
 			return err
 		}
@@ -146,6 +162,36 @@ func answer[Q, A any](ctx context.Context, in stepper, items []Q, one func(*txn,
 	})
 	return answers, err
 }
+
+// inParts does so in steps, none of which does more than one may. If one fails, those before it are done.
+func inParts[Q, A any](ctx context.Context, d *db, items []Q, one func(*txn, Q) (A, error)) ([]A, error) {
+	answers := make([]A, 0, len(items))
+	for len(answers) < len(items) {
+		done := len(answers)
+		err := d.step(ctx, func(b *txn) error {
+			answers = answers[:done]
+			for _, item := range items[done:] {
+				if b.full(len(answers) - done) {
+					return nil
+				}
+				a, err := one(b, item)
+				if err != nil {
+					return err
+				}
+				answers = append(answers, a)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// full says that a step which has changed so many tasks has done enough: mostAtOnce, or fewer if they have many
+// limits, each of which is as much work as several tasks.
+func (b *txn) full(tasks int) bool { return tasks >= mostAtOnce || len(b.limits) >= mostLimits }
 
 func (b *txn) row(name string, args ...any) scanner {
 	s, err := b.stmt(name)

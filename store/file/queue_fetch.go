@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -14,8 +15,35 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Fetch fulfils driver.Store.
+// mostVain is how many passes a fetch makes that make tasks due, or end them, and give fewer than they might.
+const mostVain = 5
+
+// Fetch fulfils driver.Store. It goes in passes of mostAtOnce tasks at most, each a step of its own: others write
+// between them.
 func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fetch, err error) {
+	for vain := 0; vain < mostVain; {
+		f, more, err := q.pass(ctx, r, out.Tasks)
+		switch {
+		case len(out.Tasks) == 0:
+			out = f
+		case err != nil || f.Late || f.Gone:
+			return out, nil // what was given is the worker's: its next call learns why there is no more
+		default:
+			out.Now, out.NextDue, out.Tasks = f.Now, f.NextDue, append(out.Tasks, f.Tasks...)
+		}
+		if err != nil || !more || len(out.Tasks) >= r.Max {
+			return out, err
+		}
+		if len(f.Tasks) < mostAtOnce {
+			vain++
+		}
+	}
+	return out, nil
+}
+
+// pass is one step of a Fetch, behind those that have given sofar. It says whether it has done as much as one may.
+func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.Fetched) (out driver.Fetch, more bool, err error) {
+	r.Max = min(r.Max-len(sofar), mostAtOnce)
 	err = q.db.step(ctx, func(b *txn) error {
 		out = driver.Fetch{Now: b.now, Late: !r.NotAfter.IsZero() && b.now.After(r.NotAfter)}
 		if out.Late {
@@ -25,7 +53,8 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		if out.Gone = err == nil && !live; err != nil || out.Gone {
 			return err
 		}
-		f := fetch{txn: b, r: r, left: mostAtOnce, rates: map[string]*rate{}}
+		f := fetch{txn: b, r: r, left: mostAtOnce / 2, rates: map[string]*rate{}}
+		f.suspect = slices.ContainsFunc(sofar, func(t driver.Fetched) bool { return t.Suspect })
 		if err := f.prepare(); err != nil {
 			return err
 		}
@@ -35,21 +64,22 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 			}
 		}
 		if len(f.given) < r.Max {
-			more, err := f.goOn()
+			rounds, err := f.goOn()
 			if err != nil {
 				return err
 			}
-			if more || f.left <= 0 {
+			if rounds || f.left <= 0 || len(f.limits) >= mostLimits {
 				f.nextDue = f.now
 			}
 		}
 		out.Tasks, out.NextDue = f.given, f.nextDue
+		more = len(f.given) == r.Max || f.left <= 0 || f.ripe || len(f.limits) >= mostLimits
 		if len(f.given) == 0 {
 			return nil
 		}
 		return f.exec("worker_back", f.worker) // a worker that fetches under a live lease is there, whatever it said before
 	})
-	return out, err
+	return out, more, err
 }
 
 // beyondHeld is how many held-back tasks of a sub-queue a fetch looks behind for others.
@@ -66,6 +96,7 @@ type fetch struct {
 	suspect bool // one was given
 	held    bool // slots of limits are held back, as grants are (rules Q5, L9)
 	nextDue time.Time
+	ripe    bool // more is due than it has made available
 }
 
 type subQueue struct {
@@ -90,11 +121,14 @@ func (f *fetch) from(name string) error {
 		return err
 	}
 	for _, l := range subs {
-		if err := f.makeDue(l, max(mostAtOnce/len(subs), 1)); err != nil {
+		if err := f.makeDue(l, max(mostAtOnce/2/len(subs), 1)); err != nil {
 			return err
 		}
 	}
 	for f.left > 0 {
+		if err := f.settleDisturbed(); err != nil { // by what became due, or was met before
+			return err
+		}
 		found, err := f.candidates(subs)
 		if err != nil {
 			return err
@@ -178,6 +212,7 @@ func (f *fetch) makeDue(l subQueue, most int) error {
 	err := f.scan("next_due", []any{l.id}, &next)
 	if at := instantOf(next); err == nil && next != 0 && (f.nextDue.IsZero() || at.Before(f.nextDue)) {
 		f.nextDue = at
+		f.ripe = f.ripe || !at.After(f.now)
 	}
 	return err
 }
@@ -236,7 +271,7 @@ func (f *fetch) wants(class int) bool { return lifecycle.Admits(&f.r, class, f.s
 func (f *fetch) dispatchAll(all []candidate) (met int, err error) {
 	for _, c := range all {
 		switch {
-		case len(f.given) >= f.r.Max || f.left <= 0:
+		case len(f.given) >= f.r.Max || f.left <= 0 || len(f.limits) >= mostLimits:
 			return met, nil
 		case !f.wants(c.class) || c.rate != nil && !c.rate.Ready(f.now):
 			continue
@@ -295,10 +330,7 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	t.Give(above, f.now)
 	t.worker = f.worker
 	if l != nil {
-		l.token = t.Token
-		if err := f.exec("limit_given", int64(l.token), l.id); err != nil {
-			return err
-		}
+		l.token, l.given = t.Token, true
 	}
 	if r != nil {
 		r.Take(f.now)
@@ -314,10 +346,14 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	return nil
 }
 
-// makeDue makes those of a sub-queue available whose instant has come, at most most.
+// makeDue makes those of a sub-queue available whose instant has come, at most most, and fewer if they have many
+// limits: then the fetch can still give some.
 func (b *txn) makeDue(sub int64, most int) (n int, err error) {
 	due, err := rows(b, readID, "due", sub, micros(b.now), most)
 	for _, id := range due {
+		if len(b.limits) >= mostLimits/2 {
+			return n, err
+		}
 		t, err := b.get(id)
 		if err == nil {
 			err = b.wait(t)
@@ -353,23 +389,26 @@ func (b *txn) rates() (map[string]*rate, error) {
 	return by, err
 }
 
-// Declare fulfils driver.Store.
+// Declare fulfils driver.Store, in steps of mostAtOnce rates at most.
 func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
-	if len(rates) == 0 {
-		return nil
-	}
-	return q.db.step(ctx, func(b *txn) error {
-		for kind, r := range rates {
-			var err error
-			if k, bounds := lifecycle.BucketOf(r); bounds {
-				err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst))
-			} else {
-				err = b.exec("rate_delete", kind)
+	for kinds := range slices.Chunk(slices.Sorted(maps.Keys(rates)), mostAtOnce) {
+		err := q.db.step(ctx, func(b *txn) error {
+			for _, kind := range kinds {
+				var err error
+				if k, bounds := lifecycle.BucketOf(rates[kind]); bounds {
+					err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst))
+				} else {
+					err = b.exec("rate_delete", kind)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			if err != nil {
-				return err
-			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func (b *txn) held(worker lease.Ref, r driver.Ref) (t *taskRow, id int64, err er
 
 // Start fulfils driver.Store.
 func (q queues) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
-	return answer(ctx, q.db, refs, func(b *txn, r driver.Ref) (driver.Status, error) {
+	return inParts(ctx, q.db, refs, func(b *txn, r driver.Ref) (driver.Status, error) {
 		t, _, err := b.held(worker, r)
 		if err != nil || t == nil {
 			return driver.Gone, err
@@ -39,7 +39,7 @@ func (q queues) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) 
 
 // Finish fulfils driver.Store.
 func (q queues) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
-	return answer(ctx, q.db, ends, func(b *txn, c driver.Completion) (driver.Status, error) { return b.finish(worker, c) })
+	return inParts(ctx, q.db, ends, func(b *txn, c driver.Completion) (driver.Status, error) { return b.finish(worker, c) })
 }
 
 func (b *txn) finish(worker lease.Ref, c driver.Completion) (driver.Status, error) {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -27,14 +28,18 @@ type limit struct {
 	token   lease.Token // the largest that was given under it
 	running int
 	round   round
-	touched bool // its slots have changed in this step
+	touched bool           // its slots have changed in this step
+	dirty   map[int64]bool // sub-queues whose line has changed
+	calm    map[int64]bool // sub-queues that are in order now
+	given   bool           // token is to be written
 }
 
 const (
 	// shelf is how many tasks of a sub-queue a limit makes available at most. A task that is given makes room for the
 	// next.
 	shelf = 100
-	// doors is how many sub-queues one step brings in order.
+	// doors is how many sub-queues of a limit one step brings in order beside those of its own tasks. Of all its
+	// limits it brings mostAtOnce in order at most, and stops once it has changed mostAtOnce tasks there.
 	doors = 20
 )
 
@@ -128,12 +133,51 @@ func inOrder(a, b spot) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Com
 
 // settle notes that l's free slots or its line have changed: the end of the step brings every sub-queue in order (rule
 // Q5).
-func (b *txn) settle(l *limit) { l.touched = true }
+func (b *txn) settle(l *limit) {
+	l.touched = true
+	clear(l.calm)
+}
 
-// settleAll does so for all limits of the step.
-func (b *txn) settleAll() error {
+// disturb notes that the line of a sub-queue has changed. It is brought in order once, however many of its tasks the
+// step changes: at the end of the step, or before a fetch looks at what is available.
+func (l *limit) disturb(sub int64) {
+	if l.dirty == nil {
+		l.dirty, l.calm = map[int64]bool{}, map[int64]bool{}
+	}
+	l.dirty[sub] = true
+	delete(l.calm, sub)
+}
+
+// settleDisturbed brings those sub-queues in order.
+func (b *txn) settleDisturbed() error {
 	for _, id := range slices.Sorted(maps.Keys(b.limits)) {
 		l := b.limits[id]
+		for _, sub := range slices.Sorted(maps.Keys(l.dirty)) {
+			all, err := b.settleSubQueue(l, sub)
+			if err != nil {
+				return err
+			}
+			l.touched = l.touched || !all
+			l.calm[sub] = all
+		}
+		clear(l.dirty)
+	}
+	return nil
+}
+
+// settleAll does so for all limits of the step, and for their other sub-queues if slots have changed.
+func (b *txn) settleAll() error {
+	if err := b.settleDisturbed(); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.limits)) {
+		l := b.limits[id]
+		if l.given {
+			l.given = false
+			if err := b.exec("limit_given", int64(l.token), l.id); err != nil {
+				return err
+			}
+		}
 		if !l.touched {
 			continue
 		}
@@ -153,7 +197,7 @@ func (b *txn) settleAll() error {
 
 // goRound brings some more sub-queues in order, and stores how far it came.
 func (b *txn) goRound(l *limit, was round) error {
-	for left := doors; l.round != complete && left > 0; {
+	for left := min(doors, b.doors); l.round != complete && left > 0; {
 		end := int64(math.MaxInt64)
 		if wrapped := l.round.at < l.round.end; wrapped {
 			end = l.round.end
@@ -164,9 +208,14 @@ func (b *txn) goRound(l *limit, was round) error {
 		}
 		over := len(subs) < left
 		for _, sub := range subs {
-			all, err := b.settleSubQueue(l, sub)
-			if err != nil {
-				return err
+			all := l.calm[sub]
+			if !all && b.turned < mostAtOnce {
+				before := b.flips
+				if all, err = b.settleSubQueue(l, sub); err != nil {
+					return err
+				}
+				b.doors--
+				b.turned += b.flips - before
 			}
 			if !all { // it goes on with this one in the next step
 				l.round.at, left, over = sub, 0, false
@@ -239,34 +288,49 @@ type line struct {
 func (b *txn) settleLine(in line, free int) (all bool, err error) {
 	const most = 3 * shelf
 	var open int
-	if err := b.scan(in.name+"_count", append(in.args[:len(in.args):len(in.args)], most), &open); err != nil {
+	if err = b.scan(in.name+"_count", append(in.args[:len(in.args):len(in.args)], most), &open); err != nil {
 		return false, err
 	}
-	if open > free {
-		return open < most, b.turn(task.Blocked, in, open-free)
+	var n int
+	switch {
+	case open > free:
+		_, err = b.turn(task.Blocked, in, open-free)
+	case open < free:
+		n, err = b.turn(task.Available, in, free-open)
 	}
-	if open < free {
-		if err := b.turn(task.Available, in, free-open); err != nil {
-			return false, err
-		}
+	if err != nil || free == 0 || open == 0 || n < free-open { // none is left that could stand before another one
+		return open < most, err
 	}
-	for range most { // one that came later may stand before those that were chosen
-		last, err := b.spots(in, "_last", 1)
-		if err != nil || len(last) == 0 {
-			return true, err
+	return open < most, b.swap(in, free)
+}
+
+// swap has tasks that came later, and stand before some that were chosen, take their place. Most often there are none.
+func (b *txn) swap(in line, free int) error {
+	for _, n := range []int{1, free} {
+		last, err := b.spots(in, "_last", n)
+		if err != nil {
+			return err
 		}
-		next, err := b.spots(in, "_next", 1)
-		if err != nil || len(next) == 0 || inOrder(last[0], next[0]) < 0 {
-			return true, err
+		next, err := b.spots(in, "_next", n)
+		if err != nil {
+			return err
 		}
-		if err := b.turn(task.Blocked, in, 1); err != nil {
-			return false, err
+		wrong := 0
+		for wrong < min(len(last), len(next)) && inOrder(next[wrong], last[wrong]) < 0 {
+			wrong++
 		}
-		if err := b.turn(task.Available, in, 1); err != nil {
-			return false, err
+		if wrong == 0 {
+			return nil
 		}
+		if n < free {
+			continue
+		}
+		if err := b.setState(task.Blocked, last[:wrong]); err != nil {
+			return err
+		}
+		return b.setState(task.Available, next[:wrong])
 	}
-	return false, nil
+	return nil
 }
 
 func (b *txn) spots(in line, which string, n int) ([]spot, error) {
@@ -274,18 +338,42 @@ func (b *txn) spots(in line, which string, n int) ([]spot, error) {
 }
 
 // turn makes n of those in line available, the first blocked ones; or blocked, the last available ones.
-func (b *txn) turn(to task.State, in line, n int) error {
+// It says how many there were.
+func (b *txn) turn(to task.State, in line, n int) (int, error) {
 	which := "_next"
 	if to == task.Blocked {
 		which = "_last"
 	}
 	found, err := b.spots(in, which, n)
-	for _, s := range found {
-		if err := b.exec("set_state", lifecycle.Number(to), int64(s.id)); err != nil {
-			return err
-		}
+	if err != nil {
+		return 0, err
 	}
-	return err
+	return len(found), b.setState(to, found)
+}
+
+// setState changes the state of tasks, and nothing else of them.
+func (b *txn) setState(to task.State, found []spot) error {
+	if len(found) == 0 {
+		return nil
+	}
+	ids := make([]task.ID, len(found))
+	for i, s := range found {
+		ids[i] = s.id
+	}
+	b.flips += len(ids)
+	return b.exec("set_states", lifecycle.Number(to), listOf(ids))
+}
+
+// listOf is a list of ids as one argument of a statement.
+func listOf(ids []task.ID) string {
+	text := []byte{'['}
+	for i, id := range ids {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(id), 10)
+	}
+	return string(append(text, ']'))
 }
 
 // displace asks for a slot: running rivals are to stop, and older waiting ones are superseded. It touches most tasks

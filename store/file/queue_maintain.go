@@ -13,13 +13,16 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// mostAtOnce bounds the tasks that a step touches beside its caller's, and the rows that it forgets: some 200 ms.
-// Tests take smaller steps.
-var mostAtOnce = 1000
+// mostAtOnce bounds the tasks that one transaction changes, and the rows that it forgets. A fetch makes half as many
+// due and ends half as many beside those that it gives. Nobody else on the host writes meanwhile, which is to take no
+// longer than 50 ms (BenchmarkLongestStep). Only a batch that is enqueued may be larger. Tests take smaller steps.
+var mostAtOnce = 400
 
 const (
 	// mostLooked bounds the sub-queues, workers or limits that a step looks at.
 	mostLooked = 200
+	// mostLimits bounds the limits whose tasks a step changes.
+	mostLimits = 100
 
 	countsKept  = 7 * 24 * time.Hour
 	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
@@ -109,8 +112,7 @@ func (q queues) leave(ctx context.Context, ref lease.Ref) (more bool, err error)
 		if err != nil {
 			return err
 		}
-		rescued, crashed, err := b.rescueAll(id, mostAtOnce)
-		if more = rescued+crashed == mostAtOnce; err != nil || more {
+		if _, _, more, err = b.rescueAll(id, mostAtOnce); err != nil || more {
 			return err
 		}
 		return b.exec("worker_end", micros(b.now), id)
@@ -118,16 +120,19 @@ func (q queues) leave(ctx context.Context, ref lease.Ref) (more bool, err error)
 	return more, err
 }
 
-// rescueAll takes tasks from a worker that is gone, at most most.
-func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, err error) {
+// rescueAll takes tasks from a worker that is gone, at most most, and says whether it may have more.
+func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, more bool, err error) {
 	all, err := rows(b, func(row scanner) (a driver.RunningTask, err error) { return a, row.Scan(&a.ID, &a.Token, &a.Stop) }, "running", id, most)
-	for _, a := range all {
+	for n, a := range all {
+		if b.full(n) {
+			return rescued, crashed, true, nil
+		}
 		t, err := b.get(a.ID)
 		if err != nil {
-			return rescued, crashed, err
+			return rescued, crashed, true, err
 		}
 		if err := b.change(t, func() lifecycle.Note { return t.Rescue(b.now) }); err != nil {
-			return rescued, crashed, err
+			return rescued, crashed, true, err
 		}
 		if t.State == task.Crashed {
 			crashed++
@@ -135,12 +140,12 @@ func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, err error) {
 			rescued++
 		}
 	}
-	return rescued, crashed, err
+	return rescued, crashed, len(all) == most, err
 }
 
 // Maintain fulfils driver.Store.
 func (q queues) Maintain(ctx context.Context, r driver.MaintainRequest) (out driver.Maintained, err error) {
-	if r.Max <= 0 {
+	if r.Max <= 0 || r.Max > mostAtOnce {
 		r.Max = mostAtOnce
 	}
 	err = q.db.step(ctx, func(b *txn) error {
@@ -185,11 +190,14 @@ func (t *maintenance) dead() error {
 			turn.Store(w.id)
 			continue
 		}
-		rescued, crashed, err := t.rescueAll(w.id, t.left)
+		rescued, crashed, more, err := t.rescueAll(w.id, t.left)
 		if err != nil {
 			return err
 		}
 		t.Rescued, t.Crashed, t.left = t.Rescued+rescued, t.Crashed+crashed, t.left-rescued-crashed
+		if more {
+			t.left = 0
+		}
 		if w.Running = rescued + crashed; w.Running > 0 {
 			t.Dead = append(t.Dead, w.Process)
 		}
@@ -213,6 +221,10 @@ func (t *maintenance) every(n *int, do func(*taskRow) error, name string, args .
 		return err
 	}
 	for _, id := range ids {
+		if len(t.limits) >= mostLimits {
+			t.left = 0
+			return nil
+		}
 		x, err := t.get(id)
 		if err == nil {
 			err = do(x)

@@ -10,20 +10,51 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Operate fulfils driver.Admin.
+// Operate fulfils driver.Admin, in steps that each have their event.
 func (d admin) Operate(ctx context.Context, act driver.OpRequest) (answers []driver.OpResult, err error) {
+	for len(answers) < len(act.IDs) && err == nil {
+		var some []driver.OpResult
+		some, err = d.operate(ctx, act.IDs[len(answers):], act)
+		answers = append(answers, some...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// operate is one step of it, on the first of ids.
+func (d admin) operate(ctx context.Context, ids []task.ID, act driver.OpRequest) (answers []driver.OpResult, err error) {
 	err = d.db.step(ctx, func(b *txn) error {
-		answers = make([]driver.OpResult, 0, len(act.IDs))
+		answers = nil
 		var done []task.ID
-		for _, id := range act.IDs {
-			a, err := b.actOn(id, act)
+		var tasks, inLine []*taskRow
+		for _, id := range ids {
+			if b.full(len(tasks)) {
+				break
+			}
+			t, a, err := b.actOn(id, act)
 			if err != nil {
 				return err
 			}
+			tasks, answers = append(tasks, t), append(answers, a)
 			if a.Answer == driver.Done || a.Answer == driver.Asking {
 				done = append(done, id)
 			}
-			answers = append(answers, a)
+			if t != nil && t.inLine() {
+				inLine = append(inLine, t)
+			}
+		}
+		if err := b.settleAll(); err != nil {
+			return err
+		}
+		if err := b.look(inLine); err != nil {
+			return err
+		}
+		for i, t := range tasks {
+			if t != nil && (act.Operation != driver.OpDelete || answers[i].Answer != driver.Done) {
+				answers[i].State = t.State
+			}
 		}
 		if len(done) == 0 {
 			return nil
@@ -33,19 +64,14 @@ func (d admin) Operate(ctx context.Context, act driver.OpRequest) (answers []dri
 	return answers, err
 }
 
-func (b *txn) actOn(id task.ID, act driver.OpRequest) (a driver.OpResult, err error) {
+// actOn also returns the task, if there is one.
+func (b *txn) actOn(id task.ID, act driver.OpRequest) (t *taskRow, a driver.OpResult, err error) {
 	a = driver.OpResult{ID: id, Answer: driver.NotThere}
-	t, err := b.get(id)
-	if err != nil || t == nil {
-		return a, err
+	if t, err = b.get(id); err != nil || t == nil {
+		return nil, a, err
 	}
-	if a.Answer, a.Other, err = b.act(t, act); err != nil {
-		return a, err
-	}
-	if act.Operation != driver.OpDelete || a.Answer != driver.Done {
-		a.State = t.State
-	}
-	return a, nil
+	a.Answer, a.Other, err = b.act(t, act)
+	return t, a, err
 }
 
 // act does one thing to one task.

@@ -17,6 +17,8 @@ type taskRow struct {
 	sub    int64
 	worker int64
 	limit  int64 // 0 where it has none
+
+	respelt bool // its arguments or options have changed too
 }
 
 func readTask(row scanner) (t taskRow, err error) {
@@ -35,15 +37,20 @@ func readTask(row scanner) (t taskRow, err error) {
 	return t, t.Thaw(cold)
 }
 
-// columns are those of task_insert and task_update.
+// columns are those of task_update, and the first ones of task_insert.
 func (t *taskRow) columns() []any {
+	return []any{t.sub, lifecycle.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), micros(t.Enqueued), micros(t.ExpiresAt),
+		micros(t.Started), micros(t.Ended), t.Attempts, t.Granted, t.Crashes, t.Snoozes, t.Begun, t.Displaced, int64(t.Token), t.worker,
+		int64(t.Completed), t.Key, micros(t.Window), t.limit, t.Queues(), t.Reason, t.Stop}
+}
+
+// spelling are the columns that change only if somebody gives the task other arguments or options.
+func (t *taskRow) spelling() []any {
 	cold := t.Cold()
 	if cold == nil {
 		cold = []byte{}
 	}
-	return []any{t.sub, lifecycle.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), micros(t.Enqueued), micros(t.ExpiresAt),
-		micros(t.Started), micros(t.Ended), t.Attempts, t.Granted, t.Crashes, t.Snoozes, t.Begun, t.Displaced, int64(t.Token), t.worker,
-		int64(t.Completed), t.Key, micros(t.Window), t.limit, t.Queues(), []byte(t.Args), cold, t.Reason, t.Stop}
+	return []any{[]byte(t.Args), cold}
 }
 
 // get reads one task; nil where there is none.
@@ -59,9 +66,13 @@ func (b *txn) find(name string, args ...any) (*taskRow, error) {
 	return &t, err
 }
 
-// save writes t as it is.
+// save writes t as it is. It leaves the arguments and options alone unless they have changed: they are most of the
+// row, and writing them as JSON costs much.
 func (b *txn) save(t *taskRow) error {
-	return b.exec("task_update", append(t.columns(), int64(t.ID))...)
+	if err := b.exec("task_update", append(t.columns(), int64(t.ID))...); err != nil || !t.respelt {
+		return err
+	}
+	return b.exec("task_respell", append(t.spelling(), int64(t.ID))...)
 }
 
 // change applies what to t, and writes it with all its consequences.
@@ -81,7 +92,8 @@ func (b *txn) change(t *taskRow, what func() lifecycle.Note) error {
 	return b.move(t, from)
 }
 
-// move writes t, which was in state from, and settles its limit: waiting tasks move up or step back (rule Q5).
+// move writes t, which was in state from. By the end of the step waiting tasks of its limit move up or step back (rule
+// Q5), and t may be available then, which blocked says of it until that is settled.
 func (b *txn) move(t *taskRow, from task.State) error {
 	if t.limit == 0 || t.State == from && !t.State.Waiting() {
 		return b.save(t)
@@ -103,23 +115,35 @@ func (b *txn) move(t *taskRow, from task.State) error {
 		l.running++
 	}
 	b.settle(l)
-	if _, err := b.settleSubQueue(l, t.sub); err != nil {
-		return err
-	}
-	if t.State == task.Blocked {
-		return b.look(t)
-	}
+	l.disturb(t.sub)
 	return nil
 }
 
-// look reads again in which state t is.
-func (b *txn) look(t *taskRow) error {
-	var now int
-	err := b.scan("state", []any{int64(t.ID)}, &now)
-	if err == nil {
-		t.State = lifecycle.States[now]
+// look reads again in which state tasks are that stand in line, once their lines are in order.
+func (b *txn) look(tasks []*taskRow) error {
+	if len(tasks) == 0 {
+		return nil
 	}
+	ids, at := make([]task.ID, len(tasks)), map[task.ID][]*taskRow{}
+	for i, t := range tasks {
+		ids[i] = t.ID
+		at[t.ID] = append(at[t.ID], t)
+	}
+	_, err := rows(b, func(row scanner) (any, error) {
+		var id task.ID
+		var now int
+		err := row.Scan(&id, &now)
+		for _, t := range at[id] {
+			t.State = lifecycle.States[now]
+		}
+		return nil, err
+	}, "states", listOf(ids))
 	return err
+}
+
+// inLine says that the end of the step decides whether t is available or blocked.
+func (t *taskRow) inLine() bool {
+	return t.limit != 0 && t.Queues() && (t.State == task.Available || t.State == task.Blocked)
 }
 
 // wait lets t wait by its instant.

@@ -12,7 +12,7 @@ import (
 // No statement of the queue's hot path looks at rows that it does not need: each finds its index.
 func TestQueuePlans(t *testing.T) {
 	s := inside(openAt(t, t.TempDir()))
-	want := map[string]string{"ready": "dibs_tasks_ready", "due": "dibs_tasks_due", "next_due": "dibs_tasks_due", "line_count": "dibs_tasks_line", "line_last": "dibs_tasks_line",
+	want := map[string]string{"ready": "dibs_tasks_ready", "due": "dibs_tasks_due", "next_due": "dibs_tasks_due", "line_any": "dibs_tasks_line", "line_count": "dibs_tasks_line", "line_last": "dibs_tasks_line",
 		"line_next": "dibs_tasks_line", "line_lanes": "dibs_tasks_line", "rivals": "dibs_tasks_rivals", "guests": "dibs_tasks_slots", "rounds": "dibs_limits_round", "lanes_of": "dibs_lanes_of", "blocked": "dibs_tasks_line", "slots": "dibs_tasks_slots",
 		"limit_get": "dibs_tasks_slots", "limits_from": "dibs_tasks_slots", "limit_declare": "dibs_tasks_slots", "limit_find": "dibs_tasks_slots", "running": "dibs_tasks_running", "running_count": "dibs_tasks_running",
 		"expired": "dibs_tasks_expire", "windows": "dibs_tasks_window", "old": "dibs_tasks_ended", "task_by_key": "dibs_tasks_unique", "workers_there": "dibs_workers_there"}

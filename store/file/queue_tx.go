@@ -89,34 +89,17 @@ func QueueTx(tx *sql.Tx, s *store.Store) *Tx {
 }
 
 // Enqueue is driver.Inserter's. Watching workers wake at the commit.
-func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
+func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) (answers []task.Enqueued, err error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
 	}
-	counting := counted{x, specs, nil}
-	return answer(ctx, &counting, specs, counting.enqueue)
-}
-
-// counted enqueues, and counts what it answered, in the same step.
-type counted struct {
-	*Tx
-	specs   []task.Spec
-	answers []task.Enqueued
-}
-
-func (c *counted) enqueue(b *txn, s task.Spec) (task.Enqueued, error) {
-	e, err := b.enqueue(s)
-	c.answers = append(c.answers, e)
-	return e, err
-}
-
-func (c *counted) step(ctx context.Context, do func(*txn) error) error {
-	return c.Tx.step(ctx, func(b *txn) error {
-		if err := do(b); err != nil {
+	err = x.step(ctx, func(b *txn) error {
+		if answers, err = b.enqueueAll(specs); err != nil {
 			return err
 		}
-		return b.countAll(counters.Admissions(c.specs, c.answers))
+		return b.countAll(counters.Admissions(specs, answers))
 	})
+	return answers, err
 }
 
 // Finish is driver.Finisher's. The slots are free as soon as it commits.

@@ -40,6 +40,9 @@ func (f *fetch) dispatchAll() error {
 			continue
 		case !f.wants(c.class) || rate != nil && !rate.Ready(f.now):
 			continue
+		case c.limit != nil && f.spent[*c.limit]:
+			f.again = true
+			continue
 		case c.limit != nil && !f.has(*c.limit):
 			f.again = f.again || !f.busy[*c.limit] // others were before it, some of which were not met after all
 			continue
@@ -47,6 +50,10 @@ func (f *fetch) dispatchAll() error {
 			f.plain = append(f.plain, int64(c.id))
 			continue
 		case f.over(c) && f.tasks[c.id] == nil: // there are too many of these for one pass, or somebody has ended it
+			f.again = true
+			continue
+		}
+		if f.flips[c.id].to == task.Blocked { // its line was brought in order when an earlier one was met
 			f.again = true
 			continue
 		}
@@ -167,6 +174,10 @@ func (f *fetch) dispatch(t *taskRow, r *rate) error {
 	switch {
 	case more:
 		f.moved, f.nextDue = true, f.now
+		if f.spent == nil {
+			f.spent = map[task.Hash]bool{}
+		}
+		f.spent[*t.limit] = true
 	case !t.Displaced:
 		f.passBy(t.ID)
 	}

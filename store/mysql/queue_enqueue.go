@@ -337,11 +337,13 @@ func (a *admission) admit(to *admitted, s task.Spec) error {
 	return a.move(t, "")
 }
 
-// insert appends the new tasks, in their order: one that takes a unique key by itself, the others together.
+// insert appends the new tasks, in their order, as few statements as packets need. If another transaction has taken a
+// unique key since it was looked for, a task alone changes nothing, and one of several fails: either
+// way the step is decided again.
 func (b *txn) insert(p *packet) (readers []reader) {
 	for rest := b.added; len(rest) > 0; {
 		n, size := 1, weight(&rest[0].Spec)
-		for rest[0].Key == nil && n < len(rest) && rest[n].Key == nil && size+weight(&rest[n].Spec) <= mostBytes {
+		for n < len(rest) && size+weight(&rest[n].Spec) <= mostBytes {
 			size += weight(&rest[n].Spec)
 			n++
 		}
@@ -350,7 +352,7 @@ func (b *txn) insert(p *packet) (readers []reader) {
 		rest = rest[n:]
 		p.add("insert-tasks")
 		p.argument(b.rows(some))
-		if some[0].Key != nil {
+		if n == 1 && some[0].Key != nil {
 			p.text.WriteByte(' ')
 			p.add("same").add("if-one")
 		} else {

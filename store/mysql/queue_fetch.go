@@ -106,6 +106,7 @@ type fetch struct {
 	held       bool               // slots of limits are held back
 	looked     map[look]bool      // the looks of this pass, and whether they found anything
 	waits      bool               // for others, if need be
+	spent      map[task.Hash]bool // limits under which this pass has ended as many as a step may
 }
 
 func (f *fetch) pass() error {

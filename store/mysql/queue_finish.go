@@ -142,14 +142,19 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []driver.Complet
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	answers, err = q.each(ctx, refsOf(ends), func(b *txn, some []int) ([]driver.Status, error) {
-		these := picked(ends, some)
-		return b.finishAll(ref, m.id, these, m.freed(these))
-	})
-	if err == nil {
-		m.forget(ends)
+	for len(ends) > 0 {
+		part := ends[:m.part(ends)]
+		some, err := q.each(ctx, refsOf(part), func(b *txn, some []int) ([]driver.Status, error) {
+			these := picked(part, some)
+			return b.finishAll(ref, m.id, these, m.freed(these))
+		})
+		if err != nil {
+			return nil, err
+		}
+		m.forget(part)
+		answers, ends = append(answers, some...), ends[len(part):]
 	}
-	return answers, err
+	return answers, nil
 }
 
 func refsOf(ends []driver.Completion) []driver.Ref {

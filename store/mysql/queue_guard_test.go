@@ -393,3 +393,40 @@ func TestTheBlockedAreCountedInSteps(t *testing.T) {
 		t.Errorf("%d wait, %v", held.Waiting, err)
 	}
 }
+
+// A limit that tasks of many kinds name costs a step no more, however many of them wait: each kind is found by one
+// look at the index.
+// Holds: promise 26, Q5.
+func TestALimitOfManyKindsIsBounded(t *testing.T) {
+	n, kinds := testsize.Of(2000, 20_000), 15
+	c := queueConfig(t, testserver.MariaDB(t))
+	s := countedStore(t, c)
+	db := raw(t, c.URL.String(), nil)
+	t.Cleanup(func() {
+		_, _ = db.ExecContext(context.Background(), "DELETE t FROM dibs_tasks t FORCE INDEX (listed) WHERE t.ns = ?", c.Namespace)
+	})
+	w := joined(t, s.Store)
+	of := func(s *task.Spec) { s.Limit = &task.Limit{Key: "l", Max: 2, Shared: true} }
+	enqueue(t, s.Queue, spec(of), spec(of))
+	runs := fetchSome(t, s.Store, w, 2).Tasks
+	if len(runs) != 2 {
+		t.Fatalf("%d were given", len(runs))
+	}
+	for i := range kinds {
+		like(t, db, enqueue(t, s.Queue, spec(of, kindOf(fmt.Sprint("k", i))))[0].ID, n, map[string]string{"state": "2"})
+	}
+	most := int64(kinds * each)
+	s.took("finish", most, func() { complete(t, s.Queue, w, runs[0]) })
+	s.took("fetch", 3*most, func() {
+		if got := fetchSome(t, s.Store, w, 1).Tasks; len(got) != 1 {
+			t.Errorf("%d were given", len(got))
+		}
+	})
+	for what, slots := range map[string]int{"raised": 5, "lowered": 1} {
+		s.took("a limit that is "+what, 5*most, func() {
+			if ok, err := s.Tasks.SetLimit(t.Context(), spec(of).Limit.Hash("k"), slots, "me"); err != nil || !ok {
+				t.Errorf("%v, %v", ok, err)
+			}
+		})
+	}
+}

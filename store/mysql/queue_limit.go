@@ -147,20 +147,28 @@ func (b *txn) lock(limits []wake, free bool, also func(*packet) []reader) error 
 	if err != nil {
 		return err
 	}
-	name := "lock-limits"
+	hashes, locked, seen := hashList(b.asked), 0, 0
+	row, open := with("every-limit"), with("every-limit")
+	var readers []reader
 	if free {
-		name = "lock-free-limits"
+		p.add("lock-free-limits", b.q.ns, hashes)
+		row, open = with("is-locked", with("limit-of-row")), with("is-locked", with("limit-of-task"))
+	} else {
+		p.add("lock-limits", b.q.ns, hashes)
+		readers = append(readers, func(r *sql.Rows) error { return r.Scan(&locked) })
 	}
-	hashes := hashList(b.asked)
-	p.add(name, b.q.ns, hashes).add("clock").add("now").add("locked-limits", b.q.ns, hashes).add("open-in-line", b.q.ns, hashes, mostOpen)
+	p.add("clock").add("now").add("locked-limits", row, b.q.ns, hashes).add("open-in-line", b.q.ns, hashes, open, mostOpen)
 	b.reset()
-	readers := append([]reader{readInstant(&b.now), b.readLimit, b.readOpen}, also(p)...)
-	if err := b.send(p, readers); err != nil {
+	readers = append(readers, readInstant(&b.now), func(r *sql.Rows) error { seen++; return b.readLimit(r) }, b.readOpen)
+	if err := b.send(p, append(readers, also(p)...)); err != nil {
 		return err
 	}
 	b.leaveRest()
 	if free {
 		return nil
+	}
+	if seen > locked { // somebody made one in between
+		return errChanged
 	}
 	return b.allThere(limits)
 }

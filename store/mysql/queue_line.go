@@ -242,33 +242,56 @@ func (b *txn) readAhead(limits []*limit) error {
 		return err
 	}
 	var parts []part
+	ahead := 0 // what is beyond is read if the step comes to it
 	for _, l := range limits {
 		for _, sub := range l.everySubQueue() {
-			if n := b.lacks(l, sub); n > 0 {
+			if n := b.lacks(l, sub); n > 0 && ahead < mostFlips {
 				parts = append(parts, part{l, sub, n})
+				ahead += n
 			}
 		}
 	}
 	return b.readBlocked(parts)
 }
 
+// probes is how many sub-queues of a limit one packet looks for.
+const probes = 10
+
 // readSubQueues reads the sub-queues in which tasks are blocked.
 func (b *txn) readSubQueues(limits []*limit) error {
 	wide := slices.DeleteFunc(slices.Clone(limits), func(l *limit) bool { return !l.wide })
-	if len(wide) == 0 {
-		return nil
+	for _, l := range wide {
+		l.wide, l.subs = false, nil
 	}
-	return b.ask(func(p *packet) (readers []reader) {
-		for _, l := range wide {
-			l.wide, l.subs = false, nil
-			p.add("blocked-lanes", b.q.ns, l.hash[:], b.q.ns, l.hash[:])
-			readers = append(readers, func(r *sql.Rows) error {
-				var sub int64
-				err := r.Scan(&sub)
-				l.subs = append(l.subs, sub)
-				return err
-			})
+	for len(wide) > 0 {
+		over := map[*limit]bool{}
+		err := b.ask(func(p *packet) (readers []reader) {
+			for _, l := range wide {
+				last := int64(-1)
+				if n := len(l.subs); n > 0 {
+					last = l.subs[n-1]
+				}
+				p.add("from-lane", b.q.ns, l.hash[:], last)
+				for range probes {
+					p.add("next-lane")
+					readers = append(readers, func(r *sql.Rows) error {
+						var sub sql.NullInt64
+						err := r.Scan(&sub)
+						if sub.Valid {
+							l.subs = append(l.subs, sub.Int64)
+						} else {
+							over[l] = true
+						}
+						return err
+					})
+				}
+			}
+			return readers
+		})
+		if err != nil {
+			return err
 		}
-		return readers
-	})
+		wide = slices.DeleteFunc(wide, func(l *limit) bool { return over[l] })
+	}
+	return nil
 }

@@ -3,17 +3,31 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
-// Operate fulfils driver.Admin: it decides about each task, and writes all of them in one step.
+// Operate fulfils driver.Admin, in steps of mostActs tasks at most, each with its event.
 func (d admin) Operate(ctx context.Context, act driver.OpRequest) (answers []driver.OpResult, err error) {
 	if len(act.IDs) == 0 {
 		return nil, ctx.Err()
 	}
+	for ids := range slices.Chunk(act.IDs, mostActs) {
+		act.IDs = ids
+		some, err := d.operate(ctx, act)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, some...)
+	}
+	return answers, nil
+}
+
+// operate is one step of it: it decides about each task, and writes all of them.
+func (d admin) operate(ctx context.Context, act driver.OpRequest) (answers []driver.OpResult, err error) {
 	if act.Operation == driver.OpMove {
 		if err := d.subQueuesFor(ctx, act); err != nil {
 			return nil, fmt.Errorf("move: %w", err)

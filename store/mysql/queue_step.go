@@ -33,7 +33,7 @@ const (
 	// given gets a successor.
 	mostGiven = 250
 	// mostEnded is how many tasks a pass discards, as expired or superseded.
-	mostEnded = 1000
+	mostEnded = 400
 	// mostDue is how many tasks a fetch makes available whose instant has come, chunk how many of them have a
 	// limit, and how many tasks one step takes that nobody is waiting for.
 	mostDue = 1000
@@ -41,7 +41,11 @@ const (
 	// mostOpen is how many of those that are available under its limits a step reads, and mostFlips about how many it
 	// makes available or blocked beside those that it is about.
 	mostOpen  = 2000
-	mostFlips = 2000
+	mostFlips = 500
+	// mostKeys is how many limits a step of ends locks, and mostActs how many tasks one operation of an operator
+	// changes.
+	mostKeys = 250
+	mostActs = 250
 	// mostOver is how many blocked ones a step looks at, at most, behind those that have expired.
 	mostOver = 1000
 	// looked is how many tasks a statement of a list or a count walks over.
@@ -75,7 +79,7 @@ func (q queues) step(ctx context.Context, do func(b *txn) error) error {
 			if err := q.ensure(ctx, b.missing); err != nil {
 				return err
 			}
-		case !errors.Is(err, errChanged) && code != 1213 && code != 1205:
+		case !errors.Is(err, errChanged) && code != 1213 && code != 1205 && code != 1062: // deadlock, lock wait, key taken meanwhile
 			return err
 		}
 		if time.Since(begin) > tenacity {

@@ -166,3 +166,58 @@ func TestWorkersShareWhatThereIs(t *testing.T) {
 		})
 	}
 }
+
+// Batches that take the same unique keys at the same time, in any order, take each of them once.
+// Holds: promises 16, 17, Q1.
+func TestBatchesTakeEachKeyOnce(t *testing.T) {
+	const processes, rounds, keys = 4, 8, 20
+	order := func(i, j int) int { return (j*[]int{1, 3, 7, 9}[i] + i) % keys }
+	key := func(round, k int) string { return fmt.Sprint(round, " ", k) }
+	c := queueConfig(t, testserver.MariaDB(t))
+	var all [processes][rounds][]task.Enqueued
+	var calls sync.WaitGroup
+	for i := range processes {
+		s := mustOpen(t, c)
+		calls.Go(func() {
+			for round := range rounds {
+				batch := make([]task.Spec, keys)
+				for j := range batch {
+					batch[j] = spec(func(s *task.Spec) { s.Unique = &task.Unique{Key: key(round, order(i, j))} })
+				}
+				got, err := s.Queue.Enqueue(t.Context(), batch)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				all[i][round] = make([]task.Enqueued, keys)
+				for j, e := range got {
+					all[i][round][order(i, j)] = e
+				}
+			}
+		})
+	}
+	calls.Wait()
+	if t.Failed() {
+		return
+	}
+	s := mustOpen(t, c)
+	for round := range rounds {
+		for k := range keys {
+			took, ids := 0, map[task.ID]bool{}
+			for i := range processes {
+				e := all[i][round][k]
+				if ids[e.ID] = true; e.Answer == task.New {
+					took++
+				}
+			}
+			x, _, _, err := s.Tasks.Task(t.Context(), all[0][round][k].ID)
+			if err != nil || took != 1 || len(ids) != 1 || x.Unique.Key != key(round, k) {
+				t.Errorf("key %q: taken %d times, by %v, which has %+v, %v", key(round, k), took, ids, x.Unique, err)
+			}
+		}
+	}
+	db := raw(t, c.URL.String(), nil)
+	if n := count(t, db, "SELECT COUNT(*) FROM dibs_tasks WHERE ns = ?", c.Namespace); n != rounds*keys {
+		t.Errorf("%d tasks, want %d", n, rounds*keys)
+	}
+}

@@ -76,6 +76,22 @@ func (m *member) freed(ends []driver.Completion) map[slot]int {
 	return all
 }
 
+// part is how many of the ends, from the first on, free slots of mostKeys limits at most, as far as it is known.
+func (m *member) part(ends []driver.Completion) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	limits := map[task.Hash]bool{}
+	for i, c := range ends {
+		if s, ok := m.slots[c.ID]; ok {
+			limits[s.limit] = true
+		}
+		if len(limits) > mostKeys {
+			return i
+		}
+	}
+	return len(ends)
+}
+
 // forget drops the slots of tasks that have ended.
 func (m *member) forget(ends []driver.Completion) {
 	m.mu.Lock()

@@ -44,15 +44,19 @@ FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane
 -- name: task_insert
 -- Inserts a task. The unique index on ukey is what makes keys unique (Q1).
 INSERT INTO dibs_tasks (lane, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes,
-  begun, displaced, token, worker, completed, ukey, window, limited, line, args, cold, reason, stop)
+  begun, displaced, token, worker, completed, ukey, window, limited, line, reason, stop, args, cold)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?) RETURNING id
 
 -- name: task_update
--- Writes a whole task.
+-- Writes a task, except its arguments and options.
 UPDATE dibs_tasks SET lane = ?, state = ?, class = ?, rank = ?, priority = ?, run_at = ?, enqueued = ?, expires = ?, started = ?, ended = ?,
   attempts = ?, granted = ?, crashes = ?, snoozes = ?, begun = ?, displaced = ?, token = ?, worker = ?, completed = ?,
-  ukey = ?, window = ?, limited = nullif(?, 0), line = ?, args = ?, cold = ?, reason = ?, stop = ?
+  ukey = ?, window = ?, limited = nullif(?, 0), line = ?, reason = ?, stop = ?
 WHERE id = ?
+
+-- name: task_respell
+-- Writes its arguments and options.
+UPDATE dibs_tasks SET args = ?, cold = ? WHERE id = ?
 
 -- name: task_delete
 -- Deletes a task.
@@ -140,6 +144,10 @@ o (lane) AS (
   FROM o WHERE o.lane IS NOT NULL LIMIT ?3)
 SELECT lane FROM l WHERE lane < ?4 UNION SELECT lane FROM o WHERE lane < ?4 ORDER BY lane LIMIT ?3
 
+-- name: line_any
+-- Whether any task of a lane is in line for a limit.
+SELECT EXISTS (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND lane = ?)
+
 -- name: line_count
 -- How many tasks of a lane are available at a limit, up to a bound.
 SELECT count(*) FROM (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? LIMIT ?)
@@ -163,13 +171,13 @@ SELECT id, rank FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AN
 -- name: part_next
 SELECT id, rank FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane = ? AND (class > 0) = ? ORDER BY rank, id LIMIT ?
 
--- name: state
--- The state of a task.
-SELECT state FROM dibs_tasks WHERE id = ?
+-- name: states
+-- The states of tasks. A list of ids is a text of JSON.
+SELECT id, state FROM dibs_tasks WHERE id IN (SELECT value FROM json_each(?))
 
--- name: set_state
--- Changes it, and nothing else of the task.
-UPDATE dibs_tasks SET state = ? WHERE id = ?
+-- name: set_states
+-- Changes them, and nothing else of the tasks.
+UPDATE dibs_tasks SET state = ? WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: rivals
 -- Tasks between two ids that a displacing task supersedes.

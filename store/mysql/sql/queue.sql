@@ -131,7 +131,23 @@ SET SESSION innodb_lock_wait_timeout = @dibs_was, SESSION group_concat_max_len =
 -- name: lock-limits
 -- Locks limits in the order of the primary key. A step that waits here holds no lock that another one of these waits
 -- for.
-SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash IN (?) FOR UPDATE;
+SELECT COUNT(token) INTO @dibs_locked FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash IN (?) FOR UPDATE;
+SELECT @dibs_locked;
+
+-- name: every-limit
+-- Takes the place of is-locked if all limits that there were are locked. The client counts them: if there is one more,
+-- it was made since then.
+1
+
+-- name: is-locked
+-- Whether a limit is among those that lock-free-limits locked. It looks through a list for each limit.
+COALESCE(FIND_IN_SET(HEX(?), @dibs_limits), 0) > 0
+
+-- name: limit-of-row
+l.hash
+
+-- name: limit-of-task
+limited
 
 -- name: lock-free-limits
 -- Locks those limits that nobody has.
@@ -141,7 +157,7 @@ SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE IND
 -- The limits that are locked: each with how many run, the first task that is blocked, and the last lane in which one
 -- is. It is a statement of its own, so it sees what was committed before the locks were had. line = 1: the task waits
 -- in line, and does not meet a fetch in the open.
-SELECT l.hash, l.limit_key, l.slots, l.declared, l.token, COALESCE(FIND_IN_SET(HEX(l.hash), @dibs_limits), 0) > 0,
+SELECT l.hash, l.limit_key, l.slots, l.declared, l.token, ?,
   (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 3),
   (SELECT CONCAT_WS(' ', t.id, t.ver, t.lane, t.ordinal, t.expires) FROM dibs_tasks t FORCE INDEX (line)
    WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1
@@ -156,7 +172,7 @@ SELECT limit_key, slots FROM dibs_task_limits WHERE ns = ? AND hash = ?;
 
 -- name: open-in-line
 -- The tasks at locked limits that are available and stand in line, so many at most (Q5).
-SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND FIND_IN_SET(HEX(limited), @dibs_limits)
+SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND ?
 ORDER BY limited, lane, ordinal, id LIMIT ?;
 
 -- name: blocked-in-line
@@ -164,14 +180,16 @@ ORDER BY limited, lane, ordinal, id LIMIT ?;
 SELECT id, ver, lane, ordinal, expires > 0 AND expires <= @dibs_now FROM dibs_tasks FORCE INDEX (line)
 WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND lane = ? ORDER BY ordinal, id LIMIT ?;
 
--- name: blocked-lanes
--- The lanes in which tasks are blocked at a limit. Each is found by one probe of the index, however long the line is.
-WITH RECURSIVE l (lane) AS (
-  SELECT (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 2 AND t.line = 1)
-  UNION ALL
-  SELECT (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 2 AND t.line = 1 AND t.lane > l.lane)
-  FROM l WHERE l.lane IS NOT NULL)
-SELECT lane FROM l WHERE lane IS NOT NULL;
+-- name: from-lane
+-- Prepares next-lane for a limit: behind which lane it begins. A # is a parameter.
+SET @dibs_ns = ?, @dibs_hash = ?, @dibs_lane = ?, @dibs_sql = REPLACE('SELECT MIN(lane) INTO @dibs_lane FROM dibs_tasks FORCE INDEX (line) WHERE ns = # AND limited = # AND state = 2 AND line = 1 AND lane > #', '#', CHAR(63 USING utf8mb4));
+PREPARE dibs_next FROM @dibs_sql;
+
+-- name: next-lane
+-- The next lane in which tasks are blocked at a limit. One probe of the index finds it, however long the line is: the
+-- server does so for MIN beside constants, as parameters are, and not in a recursive query or a subquery.
+EXECUTE dibs_next USING @dibs_ns, @dibs_hash, @dibs_lane;
+SELECT @dibs_lane;
 
 -- name: ensure-limit
 -- Makes a limit's row. The assignment changes nothing. The first token is larger than the instant at which the limit
