@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"tick":                     {"lease", "run", "internal/coalesce"},
 	"history":                  {"run", "tick", "lease"},
 	"deploy":                   {},
+	"deploy/applied":           {"internal/beneath"},
 	"deploy/crontab":           {"deploy", "deploy/internal/clocks", "deploy/internal/disk", "manifest", "schedule", "internal/beneath"},
 	"deploy/eventbridge":       {"deploy", "deploy/internal/aws", "deploy/internal/clocks", "schedule"},
 	"deploy/internal/aws":      {},

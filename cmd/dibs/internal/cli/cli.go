@@ -135,7 +135,7 @@ or MariaDB.`,
 	root.PersistentPreRun = markReading
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	root.SetHelpCommand(newHelp())
-	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
+	return group(root, newRun(e), newServe(e), newTrigger(e), newList(e), newShow(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
 		newWork(e), newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e), newImport(e), newInit(e), newDoctor(e), newVersion(e), newMan())
 }
 

@@ -53,6 +53,7 @@ var arguments = map[string][]string{
 	"dibs job show":   {"app/job"},
 	"dibs lease show": {"key"},
 	"dibs queue show": {"mail"},
+	"dibs show":       {"app/job"},
 	"dibs task show":  {"1"},
 }
 
