@@ -303,7 +303,8 @@ func imageOf(ctx context.Context, r applied.Record) (image deploy.Image, err err
 }
 
 // recall finds the manifest of a job that dibs apply installed from this host, and the flags that apply was given,
-// where this command was given none. The store must be the one of the entries: elsewhere, nobody would see their leases.
+// where this command was given none. The store must be the one of the entries: elsewhere, nobody
+// would see their leases.
 func (o *serveOptions) recall(name string) error {
 	app, _, _ := strings.Cut(strings.Replace(name, "/", ".", 1), ".")
 	records, err := recordsDir().All()

@@ -56,7 +56,8 @@ type wanted struct {
 	app     string
 	target  target
 	entries []deploy.Entry
-	// from is the manifest's absolute path, or its address. jobs are all of the manifest's; specs are the copies that entries name.
+	// from is the manifest's absolute path, or its address. jobs are all of the manifest's; specs are the copies that
+	// entries name.
 	from  string
 	jobs  []job.Spec
 	specs []applied.Spec
@@ -255,6 +256,10 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		entry.Overlap = spec.Policy.Concurrency != job.Forbid
 		entry.Persistent = spec.Policy.CatchUp != job.CatchUpSkip
 		entry.StopGrace = spec.Policy.StopGrace
+		if err := o.sandboxed(&entry, spec); err != nil {
+			errs = append(errs, err)
+			break
+		}
 		if o.inPods() {
 			if err := o.inPod(&entry, spec, s, !more && len(lines) == 1); err != nil {
 				errs = append(errs, err)
@@ -270,7 +275,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 func plainOf(spec *job.Spec, s *schedule.Schedule) *deploy.Plain {
 	c := spec.Command
 	t, err := crontab.Translate(s, s.Zone())
-	if c == nil || err != nil || t.More || spec.When != nil || len(c.EnvFrom) > 0 || c.Group != "" || c.Umask != nil || c.Nice != 0 {
+	if c == nil || err != nil || t.More || spec.When != nil || len(c.EnvFrom) > 0 || c.Group != "" || c.Umask != nil || c.Nice != 0 || len(c.Sandbox) > 0 {
 		return nil
 	}
 	return &deploy.Plain{When: t.Lines, Zone: s.Zone().String(), Shell: c.Shell, Args: c.Args, Dir: c.Dir, User: c.User, Env: c.Env}
