@@ -67,6 +67,7 @@ var allowed = map[string][]string{
 	"internal/keys":            {},
 	"internal/beneath":         {},
 	"internal/lazy":            {},
+	"cmd/dibs/internal/lambda": {},
 	"cmd/dibs/internal/unit":   {"internal/conffile"},
 	"internal/scope":           {"internal/guardian/cgroup"},
 	"internal/test/testdirs":   {},

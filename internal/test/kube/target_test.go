@@ -88,7 +88,8 @@ func (s *apiServer) only() *batchv1.CronJob {
 	return nil
 }
 
-// What Kubernetes itself does to a pod is no failure of the job: its tick is fired again. Everything else ends the Job.
+// What Kubernetes itself does to a pod is no failure of the job: its tick is fired again. Everything else ends the
+// Job.
 func TestAnEvictedPodIsReplaced(t *testing.T) {
 	s, c := serve(t)
 	apply(t, c, install(entry("mail", "15 4 1 * * Europe/Berlin")))

@@ -62,6 +62,7 @@ func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 
 func execute(ctx context.Context, args []string, e env) int {
 	root, stderr := newRoot(e), e.stderr
+	args = asLambda(args)
 	if completing(args) {
 		completions(root, args)
 	}
@@ -136,7 +137,7 @@ or MariaDB.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	root.SetHelpCommand(newHelp())
 	return group(root, newRun(e), newServe(e), newTrigger(e), newList(e), newShow(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
-		newWork(e), newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e), newImport(e), newInit(e), newDoctor(e), newVersion(e), newMan())
+		newWork(e), newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e), newImport(e), newLambda(e), newInit(e), newDoctor(e), newVersion(e), newMan())
 }
 
 // group is a command that does nothing but hold others.

@@ -120,6 +120,10 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	if o.inPods() {
 		errs = append(errs, o.clash(w.entries))
 	}
+	if w.target.function {
+		w.notes = append(w.notes, "EventBridge hands the function only the job and the tick: let it run dibs lambda "+
+			strings.Join(slices.DeleteFunc(slices.Clone(common.Command[3:]), func(s string) bool { return s == "--contended-exit" || s == "0" }), " "))
+	}
 	return w, usageOf(errors.Join(errs...))
 }
 

@@ -21,6 +21,7 @@ var reads = map[string]bool{
 	"dibs job resume":    false,
 	"dibs job show":      true,
 	"dibs job trigger":   false,
+	"dibs lambda":        false,
 	"dibs lease break":   false,
 	"dibs lease list":    true,
 	"dibs lease show":    true,
