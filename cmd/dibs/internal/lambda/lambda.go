@@ -62,8 +62,8 @@ func New(api string) *Runtime {
 }
 
 // Serve hands each invocation to handle, and reports its answer or error, until ctx ends: then it returns nil, after
-// the answer to the current invocation. Any other return is an error of the runtime API, after which Lambda starts a new
-// process. Handle gets a context of its own, which ends with the invocation's deadline and not with ctx.
+// the answer to the current invocation. Any other return is an error of the runtime API, after which Lambda starts a
+// new process. Handle gets a context of its own, which ends with the invocation's deadline and not with ctx.
 func (r *Runtime) Serve(ctx context.Context, handle func(context.Context, Invocation) (any, error)) error {
 	for {
 		in, err := r.next(ctx)
