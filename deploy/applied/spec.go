@@ -80,7 +80,7 @@ func put(d *beneath.Dir, s Spec, group int) (err error) {
 	}
 	if was, err := d.Read(name, maxSpec); err == nil && bytes.Equal(was, s.Text) {
 		st, err := d.Stat(name)
-		if err == nil && st.Mode&0o777 == uint32(mode) && (group < 0 || int(st.Gid) == group) {
+		if err == nil && uint32(st.Mode)&0o777 == uint32(mode) && (group < 0 || int(st.Gid) == group) {
 			return nil
 		}
 	}

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +39,7 @@ func (o *entryOptions) sandboxed(e *deploy.Entry, spec *job.Spec) error {
 	}
 	e.Env = maps.Clone(e.Env)
 	e.Env[job.SandboxVariable] = spec.Command.Sandbox.Hash() // dibs trigger refuses to run it elsewhere
-	return o.hidden(e, spec)
+	return hidden(e, spec, own)
 }
 
 // ownPaths are what dibs writes in the entry's unit: this host's own directory, and a store that is a directory.
@@ -61,8 +63,8 @@ func (o *entryOptions) ownPaths(e *deploy.Entry) (all []string, err error) {
 	return all, nil
 }
 
-// hidden refuses a sandbox that hides the manifest, or dibs itself, from dibs.
-func (o *entryOptions) hidden(e *deploy.Entry, spec *job.Spec) error {
+// hidden refuses a sandbox that hides the manifest, dibs itself, or what dibs writes, from dibs.
+func hidden(e *deploy.Entry, spec *job.Spec, own []string) error {
 	s := spec.Command.Sandbox
 	gone := slices.Clone(s["InaccessiblePaths"])
 	if slices.Equal(s["ProtectHome"], []string{"tmpfs"}) {
@@ -71,7 +73,10 @@ func (o *entryOptions) hidden(e *deploy.Entry, spec *job.Spec) error {
 	if s["PrivateTmp"] != nil {
 		gone = append(gone, "/tmp", "/var/tmp")
 	}
-	needed := []string{e.Command[0], e.Env["DIBS_STORE_FILE"], e.Env["DIBS_DIR"]}
+	needed := []string{e.Command[0], e.Env["DIBS_STORE_FILE"]}
+	for _, dir := range own {
+		needed = append(needed, strings.TrimPrefix(dir, "-"))
+	}
 	if at := slices.Index(e.Command, "--manifest"); at > 0 && !source.IsAddress(e.Command[at+1]) {
 		needed = append(needed, e.Command[at+1])
 	}
@@ -82,6 +87,23 @@ func (o *entryOptions) hidden(e *deploy.Entry, spec *job.Spec) error {
 				return fmt.Errorf("%s: its sandbox hides %s, and dibs trigger needs %s there: move that, or change the sandbox", spec.Key(), dir, path)
 			}
 		}
+	}
+	return nil
+}
+
+// boxed looks whether the sandbox that this process's unit says to have is there. That a job without its sandbox does not
+// run is package serve's matter.
+func (t *trigger) boxed() error {
+	spec := t.job.Spec()
+	if spec.Command == nil || len(spec.Command.Sandbox) == 0 {
+		return nil
+	}
+	if os.Getenv(job.SandboxVariable) != spec.Command.Sandbox.Hash() {
+		return nil
+	}
+	if err := inForce(spec.Command.Sandbox); err != nil {
+		t.job.Close(context.Background())
+		return fmt.Errorf("%s: %w", spec.Key(), err)
 	}
 	return nil
 }

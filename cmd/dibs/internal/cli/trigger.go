@@ -183,8 +183,10 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	if err != nil {
 		return err
 	}
-	t.job, err = serve.Find(ctx, a.at(), m, name, of)
-	return err
+	if t.job, err = serve.Find(ctx, a.at(), m, name, of); err != nil {
+		return err
+	}
+	return t.boxed()
 }
 
 // lastGrace is what is left to this process once it was told twice to end.
