@@ -77,6 +77,9 @@ type Entry struct {
 	StopGrace time.Duration
 	// StartWithin is how late a fire may still start, for targets that fire late; 0 is the target's own rule.
 	StartWithin time.Duration
+	// Sandbox are the properties of a unit that take rights away from the command, each as NAME=VALUE, for targets
+	// that have units.
+	Sandbox []string
 	// Container is where the command runs, for targets that start one; nil for all others.
 	Container *Container
 	// Plain is what the job does without dibs: Adopt takes over an entry that does the same. Nil: no such form is
@@ -138,7 +141,8 @@ func (e Entry) SpecHash() string {
 
 		StartWithin time.Duration `json:"start_within,omitempty"`
 		Container   *Container    `json:"container,omitempty"`
-	}{e.ID.String(), when, e.Zone, e.Command, e.Env, e.User, e.MailTo, e.Overlap, e.Persistent, e.StopGrace, e.StartWithin, e.Container})
+		Sandbox     []string      `json:"sandbox,omitempty"`
+	}{e.ID.String(), when, e.Zone, e.Command, e.Env, e.User, e.MailTo, e.Overlap, e.Persistent, e.StopGrace, e.StartWithin, e.Container, e.Sandbox})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

@@ -42,6 +42,20 @@ func (p *Plan) Changes() bool {
 	return false
 }
 
+// Installed returns the entries with dibs's mark that the target had before the plan.
+func (p *Plan) Installed() []Installed { return p.before.Installed() }
+
+// Texts returns the target's documents after the plan.
+func (p *Plan) Texts() (all []string) {
+	for _, d := range p.after.Documents() {
+		all = append(all, d.Text)
+	}
+	return all
+}
+
+// Match returns which foreign entries of the target, before the plan, do what an entry does.
+func (p *Plan) Match(e Entry) (Match, error) { return p.before.Match(e) }
+
 // Clean reports whether the target has exactly what is wanted: nothing to write, nothing edited by hand or stale,
 // and nothing that keeps an entry from doing what its text says. `dibs drift` calls it on the plan of an Install.
 func (p *Plan) Clean() bool {

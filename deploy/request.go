@@ -169,9 +169,9 @@ func (r Install) compare(e Entry, text string, i *Installed) Step {
 	was := e
 	was.App = i.ID.App
 	switch {
-	case i.edited() && i.Text != text && !r.Overwrite:
+	case i.Edited() && i.Text != text && !r.Overwrite:
 		return step(Edited, e.ID, i.Where+": edited by hand, and kept; overwrite replaces it", nil)
-	case i.edited():
+	case i.Edited():
 		return step(Update, e.ID, i.Where+": edited by hand", put)
 	case i.ID != e.ID:
 		return step(Update, e.ID, fmt.Sprintf("%s: renamed from %s", i.Where, i.ID), put)
@@ -198,7 +198,7 @@ func (r Prune) plan(image Image) ([]Step, error) {
 	for _, i := range own {
 		switch {
 		case kept[i.ID]:
-		case i.edited() && !r.Overwrite:
+		case i.Edited() && !r.Overwrite:
 			steps = append(steps, step(Edited, i.ID, i.Where+": edited by hand, and kept; overwrite deletes it", nil))
 		default:
 			steps = append(steps, step(Delete, i.ID, i.Where, &Edit{Op: Remove, ID: i.ID}))

@@ -64,8 +64,8 @@ type Installed struct {
 	Where string
 }
 
-// edited reports whether somebody changed the text after it was written.
-func (i Installed) edited() bool { return TextHash(i.Text) != i.TextSum }
+// Edited reports whether somebody changed the text after it was written.
+func (i Installed) Edited() bool { return TextHash(i.Text) != i.TextSum }
 
 // Foreign is an active entry that is not dibs's.
 type Foreign struct {
@@ -79,6 +79,10 @@ type Match struct {
 	Refs []int
 	// Note says what is taken over and how it differs, if it does: an entry of cronix may.
 	Note string
+	// Guarded states that they call dibs trigger: started beside e, each tick still runs once.
+	Guarded bool
+	// Also are entries that start the same job, and that are not taken over.
+	Also []string
 	// Near are entries that fire the same job or look like it, but are not proven to be the same, with the reason.
 	Near []string
 }

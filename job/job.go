@@ -69,6 +69,9 @@ type Command struct {
 	User, Group string
 	Umask       *int // nil: that of dibs
 	Nice        int  // 0: that of dibs
+	// Sandbox is what systemd takes away from the command. Where dibs is not started by a unit that has it, the
+	// command is refused.
+	Sandbox Sandbox
 }
 
 // Argv returns the program to execute, with its arguments.

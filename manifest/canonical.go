@@ -54,6 +54,7 @@ type canonicalJob struct {
 	Group     string            `json:"group,omitempty"`
 	Umask     string            `json:"umask,omitempty"`
 	Nice      int               `json:"nice,omitempty"`
+	Sandbox   map[string]any    `json:"sandbox,omitempty"`
 	Where     []string          `json:"environments,omitempty"`
 	When      any               `json:"when,omitempty"`
 	Hooks     []canonicalHook   `json:"hooks,omitempty"`
@@ -144,6 +145,7 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		c.Command = canonicalProgram(s.Command)
 		c.Dir, c.Env, c.EnvFrom = s.Command.Dir, s.Command.Env, s.Command.EnvFrom
 		c.User, c.Group, c.Nice = s.Command.User, s.Command.Group, s.Command.Nice
+		c.Sandbox = canonicalSandbox(s.Command.Sandbox)
 		if s.Command.Umask != nil {
 			c.Umask = fmt.Sprintf("%04o", *s.Command.Umask)
 		}

@@ -146,6 +146,7 @@ func jobShape() *shape {
 		prop{"group", false, textOf("The group of the command; default: the user's groups.", userRule)},
 		prop{"umask", false, textOf("Its umask, in octal.", umaskRule)},
 		prop{"nice", false, numberOf("Its niceness; 0 is dibs's.", -20, 19)},
+		prop{"sandbox", false, sandboxShape()},
 		addition("environments", listOf("The servers that run it, by their --environment; default: any.", 1, maxWindows, nameOf("An environment."))),
 		addition("when", commandShape()),
 		prop{"hooks", false, hooksShape()})
@@ -155,7 +156,7 @@ func jobShape() *shape {
 		{[]string{"request", "command", "task"}, "request", "one of request, command and task"},
 	}
 	s.prop("request").want = "a request, a command or a task"
-	for _, name := range []string{"dir", "env", "env_from", "user", "group", "umask", "nice"} {
+	for _, name := range []string{"dir", "env", "env_from", "user", "group", "umask", "nice", "sandbox"} {
 		s.needs = append(s.needs, need{name, "command", "only a command can have this"})
 	}
 	s.varies = true

@@ -127,6 +127,7 @@ func (r *reader) command(o fields, f field) *job.Command {
 		}
 	}
 	r.identity(o, c)
+	c.Sandbox = r.sandbox(o.object("sandbox"))
 	return c
 }
 

@@ -32,6 +32,9 @@ func (s *service) prepare(spec *job.Spec, env []string) (j *scheduler.Job, set f
 }
 
 func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
+	if err := s.sandboxed(spec); err != nil {
+		return nil, err
+	}
 	target, err := s.target(spec, env)
 	if err != nil {
 		return nil, err
@@ -45,6 +48,20 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 		s.log.Info("this job is for other environments: their servers run it", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
 	}
 	return &scheduler.Job{Spec: *spec, Target: target, Dormant: dormant, When: when, Holder: s.holder(spec, target), Output: s.output(spec)}, nil
+}
+
+// sandboxed refuses a job whose sandbox this process is not in, unless others run it. A command is a child of this
+// process, so that it ends with its lease; systemd sandboxes only what it starts itself.
+func (s *service) sandboxed(spec *job.Spec) error {
+	if spec.Command == nil || len(spec.Command.Sandbox) == 0 || s.dormant(spec) || s.o.Sandbox == spec.Command.Sandbox.Hash() {
+		return nil
+	}
+	what := "a command of this process would run without it"
+	if s.o.Sandbox != "" {
+		what = "this unit has another one"
+	}
+	return &Refusal{App: spec.App, What: fmt.Errorf("job %s %w, and %s", spec.Key(), ErrSandbox, what),
+		Cure: "run it by a unit of systemd that gives the sandbox, or remove it from the manifest"}
 }
 
 // dormant reports whether a job is for other environments.

@@ -21,6 +21,9 @@ type Options struct {
 	DefaultScope job.Scope
 	// Environment is what this server is, such as "production", for jobs that are meant for some environments only.
 	Environment string
+	// Sandbox is the hash of the sandbox that this process is in (job.Sandbox). A job that has another one is refused.
+	// Default none.
+	Sandbox string
 	// Host is this host's own store, usually a directory, for jobs of scope host when the other store is shared:
 	// Store{Open: file.OpenConfig, Config: …}. It is opened when the first such job is loaded. Its records are
 	// copied to the shared store. Default none: beside a shared store, such jobs are refused.

@@ -29,6 +29,8 @@ var (
 	ErrReach = errors.New("reaches only this host")
 	// ErrNoHost means that each host has the job for itself, but Options.Host names no store of this host.
 	ErrNoHost = errors.New("is for each host by itself")
+	// ErrSandbox means that the job has a sandbox, and that this process is not in it.
+	ErrSandbox = errors.New("has a sandbox")
 	// ErrSecret means that the manifest refers to a secret that Manifest.Secrets does not name.
 	ErrSecret = secret.ErrUnknown
 )

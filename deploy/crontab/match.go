@@ -100,7 +100,7 @@ func (m *image) matchLines(lines []line, settings map[string]setting) (found dep
 		found.Refs = nil
 		return found, nil
 	}
-	found.Note = places(found.Refs)
+	found.Note, found.Guarded = places(found.Refs), true
 	return found, nil
 }
 
@@ -156,7 +156,8 @@ func (m *image) cronix(e deploy.Entry) (found deploy.Match) {
 		// cronix writes no user, also where cron expects one, so only the schedule is read.
 		when := readLine(bare(above.raw), false).when
 		if len(found.Refs) > 0 {
-			return deploy.Match{Near: []string{fmt.Sprintf("lines %d and %d are both marked by cronix for it: delete one of them with its mark", found.Refs[0], above.n)}}
+			twice := []string{fmt.Sprintf("lines %d and %d are both marked by cronix for it: delete one of them with its mark", found.Refs[0], above.n)}
+			return deploy.Match{Near: twice, Also: twice}
 		}
 		found.Refs = []int{above.n, p.n}
 		found.Note = fmt.Sprintf("line %d, cronix's", above.n)

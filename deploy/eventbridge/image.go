@@ -153,7 +153,7 @@ func (m *image) Match(e deploy.Entry) (found deploy.Match, err error) {
 		}
 		return found, nil
 	}
-	found.Note = strings.Join(places, ", ")
+	found.Note, found.Guarded = strings.Join(places, ", "), true
 	return found, nil
 }
 
@@ -170,7 +170,8 @@ func (m *image) cronix(e deploy.Entry) (found deploy.Match) {
 		case i.definition.State == disabled:
 			found.Near = append(found.Near, i.where()+" is cronix's for it, and is disabled: enable it or delete it")
 		case len(found.Refs) > 0:
-			return deploy.Match{Near: []string{fmt.Sprintf("%s and %s are both marked by cronix for it: delete one of them", m.others()[found.Refs[0]].where(), i.where())}}
+			twice := []string{fmt.Sprintf("%s and %s are both marked by cronix for it: delete one of them", m.others()[found.Refs[0]].where(), i.where())}
+			return deploy.Match{Near: twice, Also: twice}
 		default:
 			found.Refs = []int{n}
 			found.Note = i.where() + ", cronix's"

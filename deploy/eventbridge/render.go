@@ -62,6 +62,10 @@ func (o Options) retryFor(e deploy.Entry) time.Duration {
 }
 
 func (o Options) target(input string, retryFor time.Duration) target {
+	if o.Function != "" {
+		return target{ARN: o.Function, Role: o.Role, Input: input, DeadLetter: &deadLetter{o.DeadLetter},
+			Retry: &retry{Seconds: int(retryFor / time.Second), Attempts: 10}}
+	}
 	e := &ecs{TaskDefinition: o.TaskDefinition, LaunchType: o.LaunchType, Count: 1}
 	if len(o.Subnets) > 0 {
 		ip := "DISABLED"
@@ -90,6 +94,17 @@ type variable struct {
 	Value string `json:"value"`
 }
 
+// An event is what a function gets: `dibs lambda` reads it.
+type event struct {
+	Job  string `json:"job"`
+	Tick string `json:"tick"`
+}
+
+func (o Options) event(e deploy.Entry) (string, error) {
+	data, err := aws.Marshal(event{e.App + "." + e.Job, keyword})
+	return string(data), err
+}
+
 func (o Options) input(e deploy.Entry) (string, error) {
 	switch {
 	case len(e.Command) == 0 || !path.IsAbs(e.Command[0]):
@@ -98,6 +113,9 @@ func (o Options) input(e deploy.Entry) (string, error) {
 		return "", fmt.Errorf("user %q: a task runs as its definition says", e.User)
 	case e.Zone != "" || e.MailTo != nil:
 		return "", errors.New("a schedule of EventBridge states its zone with each of its times, and mails nothing")
+	}
+	if o.Function != "" {
+		return o.event(e)
 	}
 	c := override{Name: o.Container, Command: append(slices.Clone(e.Command), "--tick", keyword)}
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {

@@ -91,7 +91,7 @@ func cloudFormation(m *image) object {
 	for _, i := range m.items {
 		p := fieldsOf(i.definition)
 		p["Name"], p["Description"], p["GroupName"] = i.name, i.description, object{"Ref": "Group"}
-		e := p["Target"].(map[string]any)["EcsParameters"].(map[string]any)
+		e, _ := p["Target"].(map[string]any)["EcsParameters"].(map[string]any)
 		if n, ok := e["NetworkConfiguration"].(map[string]any); ok { // the one name that is written differently there
 			e["NetworkConfiguration"] = object{"AwsvpcConfiguration": n["awsvpcConfiguration"]}
 		}
@@ -104,21 +104,17 @@ func terraform(m *image) object {
 	schedules := object{}
 	for _, i := range m.items {
 		d, t := i.definition, i.definition.Target
-		e := object{"task_definition_arn": verbatim(t.ECS.TaskDefinition), "launch_type": t.ECS.LaunchType, "task_count": t.ECS.Count}
-		if n := t.ECS.Network; n != nil {
-			of := object{"subnets": n.VPC.Subnets, "assign_public_ip": n.VPC.PublicIP == "ENABLED"}
-			if len(n.VPC.SecurityGroups) > 0 {
-				of["security_groups"] = n.VPC.SecurityGroups
-			}
-			e["network_configuration"] = of
+		to := object{"arn": verbatim(t.ARN), "role_arn": verbatim(t.Role), "input": verbatim(t.Input),
+			"retry_policy":       object{"maximum_event_age_in_seconds": t.Retry.Seconds, "maximum_retry_attempts": t.Retry.Attempts},
+			"dead_letter_config": object{"arn": verbatim(t.DeadLetter.ARN)}}
+		if t.ECS != nil {
+			to["ecs_parameters"] = terraformTask(t.ECS)
 		}
 		schedules[logical(i)] = object{
 			"name": i.name, "group_name": "${aws_scheduler_schedule_group.dibs.name}", "description": verbatim(i.description),
 			"schedule_expression": d.Expression, "schedule_expression_timezone": d.Zone, "state": d.State,
 			"flexible_time_window": object{"mode": d.Window.Mode},
-			"target": object{"arn": verbatim(t.ARN), "role_arn": verbatim(t.Role), "input": verbatim(t.Input), "ecs_parameters": e,
-				"retry_policy":       object{"maximum_event_age_in_seconds": t.Retry.Seconds, "maximum_retry_attempts": t.Retry.Attempts},
-				"dead_letter_config": object{"arn": verbatim(t.DeadLetter.ARN)}},
+			"target":               to,
 		}
 	}
 	resources := object{"aws_scheduler_schedule_group": object{"dibs": object{"name": m.of.group, "tags": object{tagKey: m.of.app}}}}
@@ -126,6 +122,18 @@ func terraform(m *image) object {
 		resources["aws_scheduler_schedule"] = schedules
 	}
 	return object{"//": "Jobs of " + m.of.app + ", written by dibs: change the manifest", "resource": resources}
+}
+
+func terraformTask(t *ecs) object {
+	e := object{"task_definition_arn": verbatim(t.TaskDefinition), "launch_type": t.LaunchType, "task_count": t.Count}
+	if n := t.Network; n != nil {
+		of := object{"subnets": n.VPC.Subnets, "assign_public_ip": n.VPC.PublicIP == "ENABLED"}
+		if len(n.VPC.SecurityGroups) > 0 {
+			of["security_groups"] = n.VPC.SecurityGroups
+		}
+		e["network_configuration"] = of
+	}
+	return e
 }
 
 // verbatim keeps Terraform from reading a text as a template.

@@ -45,7 +45,8 @@ func (m *image) cronix(e deploy.Entry) (found deploy.Match) {
 			continue
 		}
 		if len(found.Refs) > 0 {
-			return deploy.Match{Near: []string{"several CronJobs are marked by cronix for it: delete all but one"}}
+			twice := []string{"several CronJobs are marked by cronix for it: delete all but one"}
+			return deploy.Match{Near: twice, Also: twice}
 		}
 		found.Refs = []int{n}
 		found.Note = fmt.Sprintf("cronjob %s, cronix's", name)
@@ -72,7 +73,7 @@ func (m *image) equal(want []object) (found deploy.Match) {
 		names = append(names, others[at])
 		found.Refs = append(found.Refs, at)
 	}
-	found.Note = "cronjob " + strings.Join(names, ", ")
+	found.Note, found.Guarded = "cronjob "+strings.Join(names, ", "), true
 	return found
 }
 
@@ -161,7 +162,8 @@ func (m *image) plain(e deploy.Entry) (found deploy.Match) {
 		}
 	}
 	if len(found.Refs) > 1 {
-		return deploy.Match{Near: []string{"several CronJobs do the same: delete all but one"}}
+		twice := []string{"several CronJobs do the same: delete all but one"}
+		return deploy.Match{Near: twice, Also: twice}
 	}
 	if len(found.Refs) == 1 {
 		found.Note = "cronjob " + m.others()[found.Refs[0]]

@@ -106,6 +106,10 @@ func cronJobSpec(e deploy.Entry, when string, template object) (object, error) {
 		"failedJobsHistoryLimit":     int64(3),
 		"jobTemplate": object{"spec": object{
 			"backoffLimit": int64(0), // dibs retries by the job's own policy
+			// A pod that Kubernetes ended (a drain, a preemption, an eviction) is no failure of the job: another one
+			// takes its place, and fires the same tick.
+			"podFailurePolicy": object{"rules": []any{object{"action": "Ignore",
+				"onPodConditions": []any{object{"type": "DisruptionTarget", "status": "True"}}}}},
 			// What a deleted CronJob leaves goes by itself.
 			"ttlSecondsAfterFinished": int64(keepJobs / time.Second),
 			"template":                clone(template),

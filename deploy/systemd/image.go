@@ -106,10 +106,15 @@ func (m *image) Foreign() (all []deploy.Foreign) {
 // Render is an entry's timer and service.
 func (m *image) Render(e deploy.Entry) (string, error) { return m.of.render(e) }
 
-// Match finds nothing: what a unit of others does is not read.
-func (m *image) Match(e deploy.Entry) (deploy.Match, error) {
-	_, err := m.of.render(e)
-	return deploy.Match{}, err
+// Match takes nothing over, since what a unit of others does is not read. It says where cronix has a timer for e.
+func (m *image) Match(e deploy.Entry) (found deploy.Match, err error) {
+	name := fmt.Sprintf("cronix-%s-%s-%d%s", e.App, e.Job, e.Index, timerEnd)
+	if slices.Contains(m.others, name) {
+		found.Also = append(found.Also, name+" is cronix's for it, and is not taken over: disable it (systemctl disable --now), and apply")
+	}
+	found.Near = found.Also
+	_, err = m.of.render(e)
+	return found, err
 }
 
 // Edit changes the units. Write tells the manager of the changes, so the new image has nothing left to be told.

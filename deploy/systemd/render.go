@@ -25,6 +25,7 @@ const defaultGrace = 10 * time.Second
 var (
 	userName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 	varName  = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	property = lazy.Regexp(`^[A-Za-z]{1,100}=[A-Za-z0-9_.,@+/ -]+$`)
 	calendar = lazy.Regexp(`^[A-Za-z0-9*.,:/ _+~-]{1,1000}$`)
 )
 
@@ -58,6 +59,8 @@ func (u *Units) service(e deploy.Entry) (string, error) {
 		return "", errors.New("the command's program has no absolute path")
 	case e.User != "" && (u.user || !userName().MatchString(e.User)):
 		return "", fmt.Errorf("user %q: want a name, as in /etc/passwd, and a unit of the system", e.User)
+	case len(e.Sandbox) > 0 && u.user:
+		return "", errors.New("it has a sandbox, which a user's systemd may leave out in silence: install it in the system's")
 	case e.Zone != "" || e.MailTo != nil:
 		return "", errors.New("a timer has its zone in each of its times, and mails nothing")
 	}
@@ -76,6 +79,11 @@ func (u *Units) service(e deploy.Entry) (string, error) {
 	if e.User != "" {
 		b.WriteString("User=" + e.User + "\n")
 	}
+	for _, p := range e.Sandbox {
+		if !property().MatchString(p) {
+			return "", fmt.Errorf("%q: want a property of a unit, NAME=VALUE", p)
+		}
+	}
 	if e.Overlap {
 		command = slices.Concat(u.apart(e, stop), env, command)
 	} else {
@@ -83,6 +91,9 @@ func (u *Units) service(e deploy.Entry) (string, error) {
 			b.WriteString("Environment=" + strings.TrimPrefix(v, "--setenv=") + "\n")
 		}
 		// 4 is a tick that is not run here, 75 the same with --exit-tempfail.
+		for _, p := range e.Sandbox {
+			b.WriteString(p + "\n")
+		}
 		b.WriteString("SuccessExitStatus=4 75\nKillMode=mixed\nTimeoutStartSec=infinity\nTimeoutStopSec=" + stop + "\n")
 	}
 	b.WriteString("ExecStart=" + strings.Join(command, " ") + "\n")
@@ -97,6 +108,9 @@ func (u *Units) apart(e deploy.Entry, stop string) []string {
 	}
 	all = append(all, "--quiet", "--collect", "--no-block", "--property=SuccessExitStatus=4", "--property=KillMode=mixed",
 		"--property=TimeoutStopSec="+stop)
+	for _, p := range e.Sandbox {
+		all = append(all, quote("--property="+p, true))
+	}
 	if e.User != "" {
 		all = append(all, "--uid="+e.User)
 	}

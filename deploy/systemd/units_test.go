@@ -256,6 +256,7 @@ func TestUnitsAreValid(t *testing.T) {
 	e.Command = append([]string{"/bin/echo"}, nasty...)
 	e.Env = map[string]string{"A": strings.Join(nasty, "|"), "B": "", "C": `x"y\z%`}
 	e.User, e.Persistent = "root", true
+	e.Sandbox = []string{"NoNewPrivileges=true", "ProtectSystem=strict", "ProtectHome=tmpfs", "ReadWritePaths=/srv/a -/var/lib/dibs"}
 	apart := e
 	apart.Job, apart.Overlap = "b", true
 	apply(t, u, deploy.Install{App: "shop", Entries: []deploy.Entry{e, apart}})
@@ -270,6 +271,33 @@ func TestUnitsAreValid(t *testing.T) {
 		if _, err := u.render(e); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+}
+
+// A sandbox is in the unit that runs the command, and no value of it can be another line of the unit.
+func TestASandboxIsInTheUnit(t *testing.T) {
+	u, _ := unitsAt(t)
+	e := anEntry("a")
+	e.Sandbox = []string{"ProtectSystem=strict", "ReadWritePaths=/srv/a -/var/lib/dibs"}
+	want := map[bool]string{
+		false: "\nProtectSystem=strict\nReadWritePaths=/srv/a -/var/lib/dibs\n",
+		true:  ` --property=ProtectSystem=strict "--property=ReadWritePaths=/srv/a -/var/lib/dibs" `,
+	}
+	for overlap, text := range want {
+		e.Overlap = overlap
+		if got, err := u.service(e); err != nil || !strings.Contains(got, text) {
+			t.Errorf("%v\n%s", err, got)
+		}
+	}
+	for _, bad := range []string{"ProtectSystem=strict\nUser=root", "=x", "A", "A=%h", `A="b"`, "A=$X", "A=b\\"} {
+		e.Sandbox = []string{bad}
+		if got, err := u.service(e); err == nil {
+			t.Errorf("%q is taken:\n%s", bad, got)
+		}
+	}
+	e.Sandbox, u.user = []string{"ProtectSystem=strict"}, true
+	if _, err := u.service(e); err == nil {
+		t.Error("a user's unit is taken to have a sandbox")
 	}
 }
 

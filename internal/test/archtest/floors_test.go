@@ -26,7 +26,7 @@ var floors = []floor{
 	{"how work is done, and where manifests come from", []string{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source", "internal/secret"}},
 	{"what fires jobs elsewhere", []string{
-		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/internal/aws", "deploy/crontab", "deploy/systemd",
+		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/internal/aws", "deploy/crontab", "deploy/systemd", "deploy/applied",
 		"deploy/eventbridge", "deploy/kubernetes"}},
 	{"the path of a fire", []string{"scheduler"}},
 	{"beside that path", []string{
@@ -34,7 +34,7 @@ var floors = []floor{
 	{"the suite that stores pass", []string{"store/storetest"}},
 	{"the way in for a Go program", []string{"", "dibstest", "serve"}},
 	{"the command line", []string{
-		"cmd/dibs/internal/unit", "cmd/dibs/internal/explain", "cmd/dibs/internal/doctor",
+		"cmd/dibs/internal/unit", "cmd/dibs/internal/lambda", "cmd/dibs/internal/explain", "cmd/dibs/internal/doctor",
 		"cmd/dibs/internal/cli", "cmd/dibs"}},
 }
 

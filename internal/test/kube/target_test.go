@@ -88,6 +88,21 @@ func (s *apiServer) only() *batchv1.CronJob {
 	return nil
 }
 
+// What Kubernetes itself does to a pod is no failure of the job: its tick is fired again. Everything else ends the
+// Job.
+func TestAnEvictedPodIsReplaced(t *testing.T) {
+	s, c := serve(t)
+	apply(t, c, install(entry("mail", "15 4 1 * * Europe/Berlin")))
+	job := s.only().Spec.JobTemplate.Spec
+	if p := job.PodFailurePolicy; p == nil || len(p.Rules) != 1 || p.Rules[0].Action != batchv1.PodFailurePolicyActionIgnore || p.Rules[0].OnExitCodes != nil ||
+		len(p.Rules[0].OnPodConditions) != 1 || p.Rules[0].OnPodConditions[0] != (batchv1.PodFailurePolicyOnPodConditionsPattern{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}) {
+		t.Errorf("%+v", p)
+	}
+	if *job.BackoffLimit != 0 || job.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("%v, %s: a policy for pods needs Never, and dibs retries by itself", *job.BackoffLimit, job.Template.Spec.RestartPolicy)
+	}
+}
+
 func named(name string, spec map[string]any) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name}, "spec": spec}
 }

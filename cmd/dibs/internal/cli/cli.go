@@ -62,7 +62,8 @@ func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 }
 
 func execute(ctx context.Context, args []string, e env) int {
-	root, stderr := newRoot(e), e.stderr
+	root, stderr := rootOf(partsFor(args, e)), e.stderr
+	args = asLambda(args)
 	if completing(args) {
 		completions(root, args)
 	}
@@ -118,7 +119,9 @@ func unusable(err error) bool {
 // errUsage marks errors in the use of flags and arguments.
 var errUsage = errors.New("usage")
 
-func newRoot(e env) *cobra.Command {
+func newRoot(e env) *cobra.Command { return rootOf(rootParts(e)) }
+
+func rootOf(parts []rootPart) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dibs",
 		Short: "Scheduled and queued jobs across a fleet: each tick runs on exactly one server",
@@ -141,15 +144,9 @@ coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 	})
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultVersionFlag()
-	parts := rootParts(e)
 	for _, part := range parts {
-		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
-		for _, cmd := range part.commands {
-			cmd.GroupID = part.title
-			root.AddCommand(cmd)
-		}
+		root.AddCommand(part.commands...)
 	}
-	root.SetHelpCommandGroupID(partSetUp)
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd != root {

@@ -60,7 +60,7 @@ func newPlan(e env) *cobra.Command {
 			}
 			plans, w, err := o.prepare(cmd.Context(), e, args[0])
 			if err == nil {
-				err = o.print(e, plans, w.notes, "to")
+				err = o.print(e, plans, w, "to")
 			}
 			if err == nil {
 				err = o.check(cmd.Context(), plans)
@@ -138,7 +138,12 @@ func (o *deployOptions) prepare(ctx context.Context, e env, name string) (all []
 	add := func(t target, r deploy.Request) {
 		if err == nil {
 			var p *deploy.Plan
-			p, err = deploy.Prepare(ctx, t, r)
+			if p, err = deploy.Prepare(ctx, t, r); err == nil {
+				o.missingSpecs(w, p)
+				if install, ok := r.(deploy.Install); ok {
+					w.warnings = append(w.warnings, o.beside(ctx, p, install)...)
+				}
+			}
 			all = append(all, planned{t, r, p})
 		}
 	}
@@ -186,10 +191,10 @@ func (o *deployOptions) apply(ctx context.Context, e env, name string) error {
 	if o.hash != "" && o.hash != hashOf(all) {
 		return fmt.Errorf("--plan %s: the plan has changed to %s: review it with dibs plan", o.hash, hashOf(all))
 	}
-	if err := o.carryOut(ctx, all); err != nil {
+	if err := o.carryOut(ctx, e, w, all); err != nil {
 		return err
 	}
-	if err := o.print(e, all, w.notes, "did"); err != nil {
+	if err := o.print(e, all, w, "did"); err != nil {
 		return err
 	}
 	if has(all, deploy.Edited) {
@@ -199,9 +204,12 @@ func (o *deployOptions) apply(ctx context.Context, e env, name string) error {
 }
 
 // carryOut applies plans, each only as it was shown.
-func (o *deployOptions) carryOut(ctx context.Context, all []planned) error {
+func (o *deployOptions) carryOut(ctx context.Context, e env, w wanted, all []planned) error {
 	if o.dryRun {
 		return nil
+	}
+	if err := o.leaveSpecs(w, all); err != nil {
+		return err
 	}
 	for i, p := range all {
 		done, err := deploy.Apply(ctx, p.target, p.request, p.plan.Hash)
@@ -210,7 +218,7 @@ func (o *deployOptions) carryOut(ctx context.Context, all []planned) error {
 		}
 		all[i].plan = done
 	}
-	return nil
+	return o.afterwards(ctx, e, w, all)
 }
 
 func has(all []planned, a deploy.Action) bool {
@@ -237,9 +245,9 @@ type targetRecord struct {
 }
 
 // print shows plans: what is to be done, or was done.
-func (o *deployOptions) print(e env, all []planned, notes []string, tense string) error {
+func (o *deployOptions) print(e env, all []planned, w wanted, tense string) error {
 	if o.out == "json" {
-		r := planRecord{Changes: changes(all), Written: tense == "did" && !o.dryRun && changes(all), Hash: hashOf(all), Notes: append([]string{}, notes...)}
+		r := planRecord{Changes: changes(all), Written: tense == "did" && !o.dryRun && changes(all), Hash: hashOf(all), Notes: slices.Concat([]string{}, w.warnings, w.notes)}
 		for _, p := range all {
 			t := targetRecord{Plan: p.plan, Clean: p.plan.Clean(), Problems: []string{}}
 			for _, x := range p.plan.Problems {
@@ -254,8 +262,11 @@ func (o *deployOptions) print(e env, all []planned, notes []string, tense string
 			return err
 		}
 	}
+	for _, text := range w.warnings {
+		fmt.Fprintf(e.stdout, "warning: %s\n", text)
+	}
 	if changes(all) { // else they were shown when it was installed
-		for _, n := range notes {
+		for _, n := range w.notes {
 			fmt.Fprintf(e.stdout, "note: %s\n", n)
 		}
 	}
@@ -351,7 +362,7 @@ func newDrift(e env) *cobra.Command {
 func (o *deployOptions) drift(ctx context.Context, e env, name string) error {
 	all, w, err := o.prepare(ctx, e, name)
 	if err == nil {
-		err = o.print(e, all, w.notes, "to")
+		err = o.print(e, all, w, "to")
 	}
 	if err == nil && !inSync(all) {
 		err = statusError{exitDrift, nil}

@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/deploy/applied"
 	"github.com/dibs-run/dibs/deploy/crontab"
 	"github.com/dibs-run/dibs/deploy/kubernetes"
 	"github.com/dibs-run/dibs/internal/secret"
@@ -27,6 +29,10 @@ type entryOptions struct {
 	serveOptions
 	binary, user string
 	formerly     []string
+	// specDir is where copies of specifications are; empty: entries name the manifest.
+	specDir string
+	// set are the flags that were given.
+	set *pflag.FlagSet
 }
 
 func (o *entryOptions) flags(cmd *cobra.Command) {
@@ -34,12 +40,14 @@ func (o *entryOptions) flags(cmd *cobra.Command) {
 	o.sourceOptions.flags(cmd)
 	o.podOptions.flags(cmd)
 	f := cmd.Flags()
+	o.set = f
 	f.Var((*storeValue)(&o.store), "store", "the store that entries name; an address with a password is refused, because\n"+
 		"other users can read entries: put it into /etc/dibs/store (default: what entries\nfind there, or in $DIBS_STORE_FILE)")
 	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required for\nsuch jobs on a shared store")
 	environmentFlag(cmd, &o.environment)
 	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's; in containers /usr/bin/dibs)")
 	f.StringVar(&o.user, "user", "", "the user of entries, in a file with users (default root); in pods a number\n(default: the image's user)")
+	f.StringVar(&o.specDir, "spec-dir", "", specDirHelp)
 	f.StringArrayVar(&o.formerly, "formerly", nil, "an earlier `NAME` of the app: its entries become this app's")
 }
 
@@ -48,8 +56,14 @@ type wanted struct {
 	app     string
 	target  target
 	entries []deploy.Entry
-	// notes are what somebody should know of them, though nothing is wrong.
-	notes []string
+	// from is the manifest's absolute path, or its address. jobs are all of the manifest's; specs are the copies that
+	// entries name.
+	from  string
+	jobs  []job.Spec
+	specs []applied.Spec
+	// notes are what somebody should know of them, though nothing is wrong. warnings are of entries beside them that
+	// start the same jobs.
+	notes, warnings []string
 }
 
 // entries reads the manifest and makes the entries that it wants in the target.
@@ -62,6 +76,10 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 			return w, err
 		}
 	}
+	if err := o.checkSpecDir(); err != nil {
+		return w, usage(err)
+	}
+	w.from = o.serveOptions.source
 	common, err := o.common(&w)
 	if err != nil {
 		return w, usage(err)
@@ -83,7 +101,7 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	if err != nil {
 		return w, usage(err)
 	}
-	w.app = m.App
+	w.app, w.jobs = m.App, m.Jobs
 	if w.target, err = o.targetOptions.open(w.app); err != nil {
 		return w, err
 	}
@@ -101,6 +119,10 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	}
 	if o.inPods() {
 		errs = append(errs, o.clash(w.entries))
+	}
+	if w.target.function {
+		w.notes = append(w.notes, "EventBridge hands the function only the job and the tick: let it run dibs lambda "+
+			strings.Join(slices.DeleteFunc(slices.Clone(common.Command[3:]), func(s string) bool { return s == "--contended-exit" || s == "0" }), " "))
 	}
 	return w, usageOf(errors.Join(errs...))
 }
@@ -171,16 +193,11 @@ func (o entryOptions) nameStore(w *wanted, c *deploy.Entry) error {
 	case a.Secret() && o.store != "":
 		return fmt.Errorf("--store %s: it contains a password, and other users can read entries: put the address into /etc/dibs/store, or into a file that $DIBS_STORE_FILE names", a)
 	case o.store != "":
-		path, parameters, more := strings.Cut(o.store, "?")
-		if !strings.Contains(path, "://") && !strings.HasPrefix(path, "memory:") {
-			if path, err = filepath.Abs(path); err != nil {
-				return err
-			}
+		at, err := absoluteStore(o.store)
+		if err != nil {
+			return err
 		}
-		if more {
-			path += "?" + parameters
-		}
-		c.Command = append(c.Command, "--store", path)
+		c.Command = append(c.Command, "--store", at)
 	case os.Getenv("DIBS_STORE") != "":
 		return errors.New("DIBS_STORE is set here, and entries do not get it: put the address into /etc/dibs/store, or name a store without a password with --store")
 	case said:
@@ -230,6 +247,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		entry.When = lines
 		entry.Command = slices.Clone(common.Command)
 		entry.Command[2] = key
+		o.copied(w, &entry, spec)
 		if more {
 			w.notes = append(w.notes, fmt.Sprintf("%s: %s cannot express %q in %s, and starts more often (%s): dibs trigger runs only the ticks",
 				entry.ID, w.target.name, s, s.Zone(), strings.Join(lines, "; ")))
@@ -242,6 +260,10 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		entry.Overlap = spec.Policy.Concurrency != job.Forbid
 		entry.Persistent = spec.Policy.CatchUp != job.CatchUpSkip
 		entry.StopGrace = spec.Policy.StopGrace
+		if err := o.sandboxed(&entry, spec); err != nil {
+			errs = append(errs, err)
+			break
+		}
 		if o.inPods() {
 			if err := o.inPod(&entry, spec, s, !more && len(lines) == 1); err != nil {
 				errs = append(errs, err)
@@ -257,7 +279,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 func plainOf(spec *job.Spec, s *schedule.Schedule) *deploy.Plain {
 	c := spec.Command
 	t, err := crontab.Translate(s, s.Zone())
-	if c == nil || err != nil || t.More || spec.When != nil || len(c.EnvFrom) > 0 || c.Group != "" || c.Umask != nil || c.Nice != 0 {
+	if c == nil || err != nil || t.More || spec.When != nil || len(c.EnvFrom) > 0 || c.Group != "" || c.Umask != nil || c.Nice != 0 || len(c.Sandbox) > 0 {
 		return nil
 	}
 	return &deploy.Plain{When: t.Lines, Zone: s.Zone().String(), Shell: c.Shell, Args: c.Args, Dir: c.Dir, User: c.User, Env: c.Env}

@@ -26,7 +26,7 @@ func (o targetOptions) eventBridge(app, file string) (t target, err error) {
 		return t, err
 	}
 	options.Elsewhere = o.elsewhere
-	t = target{name: "EventBridge", translate: func(s *schedule.Schedule) ([]string, bool, error) {
+	t = target{name: "EventBridge", function: options.Function != "", translate: func(s *schedule.Schedule) ([]string, bool, error) {
 		tr, err := eventbridge.Translate(s)
 		return tr.Lines, tr.More, err
 	}}

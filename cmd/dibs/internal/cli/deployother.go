@@ -114,10 +114,10 @@ func (o *deployOptions) request(ctx context.Context, e env, w wanted, r deploy.R
 		return err
 	}
 	all := []planned{{w.target, r, p}}
-	if err := o.carryOut(ctx, all); err != nil {
+	if err := o.carryOut(ctx, e, w, all); err != nil {
 		return err
 	}
-	if err := o.print(e, all, w.notes, "did"); err != nil {
+	if err := o.print(e, all, w, "did"); err != nil {
 		return err
 	}
 	if has(all, deploy.Unmatched) || has(all, deploy.Edited) {

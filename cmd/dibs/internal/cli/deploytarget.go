@@ -24,9 +24,10 @@ const targetsHelp = `TARGET is the scheduler that starts the jobs:
   systemd          timers of the system, in /etc/systemd/system
   systemd:user     timers of the current user
   systemd:/DIR     timers in a directory, without calling systemd
-  eventbridge:FILE schedules of Amazon EventBridge that start tasks of ECS; FILE says where, in YAML:
-                   region, cluster, task_definition, container, subnets, security_groups,
-                   role, dead_letter_queue (the reference has all of them)
+  eventbridge:FILE schedules of Amazon EventBridge that start tasks of ECS or a Lambda function (dibs
+                   lambda); FILE says which, in YAML: region, cluster, task_definition, container,
+                   subnets, security_groups, or function; and role, dead_letter_queue (the reference
+                   has all of them)
   kubernetes       CronJobs in the namespace of the kubeconfig's current context, or of this pod;
                    also kubernetes:CONTEXT, kubernetes/NAMESPACE and kubernetes:CONTEXT/NAMESPACE
 
@@ -55,6 +56,8 @@ type target struct {
 	name string
 	// translate writes a schedule in its language; more: it fires more often than the schedule is due.
 	translate func(*schedule.Schedule) (lines []string, more bool, err error)
+	// function: what fires there hands only the job and the tick to dibs lambda, and no flags.
+	function bool
 	// document writes entries in a form of --render, for targets that have one.
 	document func(form string, entries []deploy.Entry) ([]byte, error)
 }

@@ -65,8 +65,8 @@ type jobRecord struct {
 	Work       string      `json:"work,omitempty"` // "function": a Go function of the program that registered it
 	Generation int64       `json:"generation"`
 	Source     string      `json:"source,omitempty"` // the application that registered it without --app
-	Since      time.Time   `json:"since"`
-	Settled    time.Time   `json:"settled_until"`
+	Since      time.Time   `json:"since,omitzero"`
+	Settled    time.Time   `json:"settled_until,omitzero"`
 	Ahead      float64     `json:"settled_ahead_seconds,omitempty"` // of the store's clock: nothing runs
 	Next       time.Time   `json:"next,omitzero"`
 	Last       *lastTick   `json:"last,omitempty"`
@@ -82,6 +82,8 @@ type jobRecord struct {
 type lastTick struct {
 	Tick    time.Time `json:"tick"`
 	Outcome string    `json:"outcome"`
+	Reason  string    `json:"reason,omitempty"`
+	RunID   string    `json:"run_id,omitempty"`
 }
 
 func runJobList(ctx context.Context, e env, o jobListOptions) error {
@@ -96,16 +98,16 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 	if !p.store.Ticked() {
 		return fmt.Errorf("store %s has no jobs: %w", p.config, errors.ErrUnsupported)
 	}
-	known, err := tick.Registry(ctx, p.Ticks, o.name)
+	known, err := registry(ctx, p, o.name)
 	if err != nil {
-		return fmt.Errorf("read the registered jobs: %w", err)
+		return err
 	}
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
 		return err
 	}
 	records := []jobRecord{}
-	for _, j := range mirror.Own(known) {
+	for _, j := range known {
 		if o.one && j.Name != o.name || !o.all && !j.Removed.IsZero() {
 			continue
 		}
@@ -127,6 +129,15 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 		return nil
 	}
 	return listJobs(e, records)
+}
+
+// registry are the jobs of a store whose names begin with prefix.
+func registry(ctx context.Context, p *opened, prefix string) ([]tick.Job, error) {
+	known, err := tick.Registry(ctx, p.Ticks, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("read the registered jobs: %w", err)
+	}
+	return mirror.Own(known), nil
 }
 
 // describeJob adds to what is registered when the job is due and how it last ended.
@@ -159,7 +170,7 @@ func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (job
 		return r, fmt.Errorf("read the last tick of %s: %w", j.Name, err)
 	}
 	if len(last) > 0 {
-		r.Last = &lastTick{Tick: last[0].At, Outcome: string(last[0].Outcome)}
+		r.Last = &lastTick{Tick: last[0].At, Outcome: string(last[0].Outcome), Reason: last[0].Reason, RunID: last[0].RunID}
 		if last[0].Outcome == "" {
 			r.Last.Outcome = string(last[0].State)
 		}
@@ -215,6 +226,12 @@ func (r jobRecord) show(e env) {
 	line("next", stampIn(r.Next, r.zone))
 	if r.Last != nil {
 		line("last", r.Last.Outcome+", tick "+stampIn(r.Last.Tick, r.zone))
+		if r.Last.Reason != "" {
+			line("reason", r.Last.Reason)
+		}
+		if r.Last.RunID != "" {
+			line("run", r.Last.RunID)
+		}
 	}
 	if r.Work == "function" {
 		line("work", "a Go function: only the program that registered the job can run it")

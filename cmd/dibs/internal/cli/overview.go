@@ -13,17 +13,24 @@ type rootPart struct {
 	commands []*cobra.Command
 }
 
-const partSetUp = "Set up"
-
 // rootParts are all commands, in the order in which a newcomer needs them.
 func rootParts(e env) []rootPart {
 	return []rootPart{
 		{"Run jobs", []*cobra.Command{newRun(e), newServe(e), newTrigger(e), newWork(e)}},
-		{"See what happens", []*cobra.Command{newHistory(e), newExplain(e), newNext(e), newDoctor(e)}},
+		{"See what happens", []*cobra.Command{newList(e), newShow(e), newHistory(e), newExplain(e), newNext(e), newDoctor(e)}},
 		{"Look after jobs, locks and queues", []*cobra.Command{newJob(e), newLease(e), newQueue(e), newTask(e)}},
-		{partSetUp, []*cobra.Command{newInit(e), newValidate(e), newImport(e), newCompletion(e), newVersion(e)}},
-		{"Install jobs in a crontab, systemd, Kubernetes or EventBridge", []*cobra.Command{newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e)}},
+		{"Set up", []*cobra.Command{newInit(e), newValidate(e), newImport(e), newCompletion(e), newVersion(e)}},
+		{"Install jobs in a crontab, systemd, Kubernetes or EventBridge", []*cobra.Command{newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e), newLambda(e)}},
 	}
+}
+
+// partsFor are rootParts. If what is called is run, it is alone: to make all the others takes half a millisecond, which
+// each line of a crontab would pay.
+func partsFor(args []string, e env) []rootPart {
+	if len(args) > 0 && args[0] == "run" {
+		return []rootPart{{"Run jobs", []*cobra.Command{newRun(e)}}}
+	}
+	return rootParts(e)
 }
 
 // overview is the help of dibs itself: every command, by what it is for, on one screen.

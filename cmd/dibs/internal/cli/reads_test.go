@@ -63,6 +63,7 @@ var arguments = map[string][]string{
 	"dibs queue pause":  {"mail", "--reason", "a test"},
 	"dibs queue resume": {"mail"},
 	"dibs queue show":   {"mail"},
+	"dibs show":         {"app/job"},
 	"dibs task cancel":  {"1"},
 	"dibs task delete":  {"1"},
 	"dibs task discard": {"1"},

@@ -105,7 +105,7 @@ func environmentFlag(cmd *cobra.Command, to *string) {
 // options are what a server of these flags serves with.
 func (o serveOptions) options(a address, e env, log *slog.Logger) (serve.Options, error) {
 	host, err := a.own()
-	of := serve.Options{DefaultScope: job.Scope(o.scope), Environment: o.environment, Host: host, StateDir: hostDir(), Drain: orNone(o.drain), Logger: log,
+	of := serve.Options{DefaultScope: job.Scope(o.scope), Environment: o.environment, Sandbox: os.Getenv(job.SandboxVariable), Host: host, StateDir: hostDir(), Drain: orNone(o.drain), Logger: log,
 		ReloadedOn: "SIGHUP", Cure: cured}
 	if of.Output = e.stdout; o.logJSON {
 		of.Output, of.Lines = nil, e.stderr

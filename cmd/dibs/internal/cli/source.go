@@ -127,6 +127,9 @@ func cured(r *serve.Refusal) string {
 		return "give --default-scope global (one server runs each tick) or --default-scope host"
 	case errors.Is(r, serve.ErrReach):
 		return "name a shared store with --store or DIBS_STORE, make it scope host, or declare with ?reach=only-host that there is no other host"
+	case errors.Is(r, serve.ErrSandbox):
+		return "only the units that dibs apply --to systemd writes give it: apply (again), and run it by hand with systemctl start dibs-APP.JOB.0; " +
+			"for dibs serve, remove sandbox, or give the job environments that this server is not in"
 	case errors.Is(r, scheduler.ErrOtherSource):
 		return fmt.Sprintf("If this application owns it, add --app %s on every server", r.App)
 	case r.Secret() != "":

@@ -49,6 +49,9 @@ The tick is --tick, or the platform's DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIM
 DIBS_KUBERNETES_JOB, which dibs apply sets), or when cron forked this process, or else when it started, by the store's
 clock; a tick at most 2 s ahead counts too. So three servers that start at :00.2, :01.9 and :04 agree on one tick.
 
+Without --manifest and DIBS_MANIFEST, it is the manifest from which dibs apply installed the job on this host, with
+the flags that apply was given.
+
 The job's hooks report as under dibs serve. dibs trigger waits for them (2 minutes at most, or until a signal).
 
 Exit status:
@@ -179,6 +182,11 @@ type trigger struct {
 // prepare finds the job in the manifest.
 func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	o := t.options.serveOptions
+	if o.source == "" {
+		if err := o.recall(name); err != nil {
+			return err
+		}
+	}
 	a, err := resolve(o.store)
 	if err != nil {
 		return err
@@ -193,8 +201,10 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	if err != nil {
 		return err
 	}
-	t.job, err = serve.Find(ctx, a.at(), m, name, of)
-	return err
+	if t.job, err = serve.Find(ctx, a.at(), m, name, of); err != nil {
+		return err
+	}
+	return t.boxed()
 }
 
 // lastGrace is what is left to this process once it was told twice to end.

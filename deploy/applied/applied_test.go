@@ -1,0 +1,121 @@
+package applied
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func record(target string) Record {
+	return Record{App: "shop", Target: target, Manifest: "/etc/shop.yaml", To: "crontab", Args: []string{"--to=crontab"}}
+}
+
+func TestRecordsAreKept(t *testing.T) {
+	at := Records(filepath.Join(t.TempDir(), "a", "applied"))
+	if all, err := at.All(); len(all) != 0 || err != nil {
+		t.Fatal(all, err)
+	}
+	one, two := record("/etc/cron.d/dibs-shop"), record("eventbridge eu/../../dibs shop\n")
+	for _, r := range []Record{two, one} {
+		if err := at.Put(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := at.All(); err != nil || !reflect.DeepEqual(all, []Record{one, two}) {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	file := filepath.Join(string(at), fileName(one.App, one.Target))
+	was, _ := os.Stat(file)
+	if err := at.Put(one); err != nil {
+		t.Fatal(err)
+	}
+	if is, _ := os.Stat(file); !os.SameFile(was, is) {
+		t.Error("an equal record is written again")
+	}
+	if err := at.Drop(one.App, one.Target); err != nil {
+		t.Fatal(err)
+	}
+	if err := at.Drop(one.App, one.Target); err != nil {
+		t.Errorf("dropping what is not there: %v", err)
+	}
+	if all, _ := at.All(); len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A record decides which files and addresses are read, so one that another user may have written is refused; the
+// others are read all the same.
+func TestRecordsOfOthersAreRefused(t *testing.T) {
+	at := Records(t.TempDir())
+	for _, target := range []string{"a", "b", "c", "d"} {
+		if err := at.Put(record(target)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := func(target string) string { return filepath.Join(string(at), fileName("shop", target)) }
+	if err := os.Chmod(file("a"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file("b"), filepath.Join(string(at), "shop@other.json")); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "x")
+	if err := os.Rename(file("c"), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, file("c")); err != nil {
+		t.Fatal(err)
+	}
+	all, err := at.All()
+	if len(all) != 1 || all[0].Target != "d" || err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := os.Chmod(string(at), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := at.All(); len(all) != 0 || err == nil {
+		t.Errorf("of a directory that everybody may write to: %+v, %v", all, err)
+	}
+}
+
+func TestSpecs(t *testing.T) {
+	at := Specs(filepath.Join(t.TempDir(), "x", "specs"))
+	one, two := Spec{"shop", "works", []byte("1")}, Spec{"shop", "works", []byte("2")}
+	other := Spec{"shop-b", "works", []byte("1")}
+	if one.FileName() == two.FileName() {
+		t.Fatal("two texts have one name")
+	}
+	if why := at.Differs(one); !strings.Contains(why, "missing") {
+		t.Error(why)
+	}
+	if err := at.Put([]Spec{one, two, other}, -1); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(at.Path(one)); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	if err := at.Put([]Spec{one}, os.Getgid()); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(at.Path(one)); err != nil || st.Mode().Perm() != 0o640 {
+		t.Errorf("for a group: %v, %v", st.Mode(), err)
+	}
+	if err := os.WriteFile(at.Path(one), []byte("3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if why := at.Differs(one); !strings.Contains(why, "changed by hand") {
+		t.Error(why)
+	}
+	if err := at.Put([]Spec{one}, -1); err != nil || at.Differs(one) != "" {
+		t.Error(err, at.Differs(one))
+	}
+	// Only what the app's entries do not name goes, and nothing of another app.
+	if err := at.Sweep("shop", []string{"a line with " + at.Path(two)}); err != nil {
+		t.Fatal(err)
+	}
+	if at.Differs(one) == "" || at.Differs(two) != "" || at.Differs(other) != "" {
+		t.Error(at.Differs(one), at.Differs(two), at.Differs(other))
+	}
+}
