@@ -64,7 +64,7 @@ Exit status: 0 shown, 1 there is no such job, 69 the store is unavailable or not
 
 func newShow(e env) *cobra.Command {
 	o := listOptions{one: true}
-	cmd := &cobra.Command{Use: "show JOB", Short: "Show one job: where it is installed, when it is due, how it last ended", Long: showHelp,
+	cmd := &cobra.Command{Use: "show JOB", Short: "Show one job: where it is installed, when due, how it last ended", Long: showHelp,
 		Example: "  dibs show shop/invoices\n  dibs show shop/invoices -o json",
 		Args:    exactly(1, "one job, as APP/JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
