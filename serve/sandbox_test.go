@@ -1,10 +1,12 @@
 package serve_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run"
@@ -40,7 +42,9 @@ func TestAJobNeverRunsWithoutItsSandbox(t *testing.T) {
 	}
 	unboxed, err := serve.New(serve.Store{Opened: st}, serve.Manifest{From: path}, serve.Options{Environment: "units", Logger: quiet})
 	if err == nil {
-		err = unboxed.Run(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // it would serve for ever
+		defer cancel()
+		err = unboxed.Run(ctx)
 	}
 	if !errors.Is(err, serve.ErrSandbox) {
 		t.Errorf("a server: %v", err)

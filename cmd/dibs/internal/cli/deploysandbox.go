@@ -91,8 +91,8 @@ func hidden(e *deploy.Entry, spec *job.Spec, own []string) error {
 	return nil
 }
 
-// boxed looks whether the sandbox that this process's unit says to have is there. That a job without its sandbox does not
-// run is package serve's matter.
+// boxed looks whether the sandbox that this process's unit says to have is there. That a job without its sandbox does
+// not run is package serve's matter.
 func (t *trigger) boxed() error {
 	spec := t.job.Spec()
 	if spec.Command == nil || len(spec.Command.Sandbox) == 0 {

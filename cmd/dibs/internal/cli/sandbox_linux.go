@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// inForce looks whether the kernel keeps what a sandbox says, as far as it shows: in a container, systemd leaves out what
-// it may not do there, and starts the service all the same.
+// inForce looks whether the kernel keeps what a sandbox says, as far as it shows: in a container, systemd leaves out
+// what it may not do there, and starts the service all the same.
 func inForce(s job.Sandbox) error {
 	if s["NoNewPrivileges"] != nil {
 		if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on != 1 {
