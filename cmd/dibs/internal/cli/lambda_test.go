@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +34,12 @@ func TestAFunctionFiresTicks(t *testing.T) {
 	t.Setenv("AWS_LAMBDA_RUNTIME_API", api.Address())
 	t.Setenv("DIBS_MANIFEST", manifest)
 	t.Setenv("DIBS_DIR", filepath.Join(dir, "host"))
-	t.Setenv("DIBS_STORE", testserver.Redis(t))
+	server, err := url.Parse(testserver.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.RawQuery = url.Values{"namespace": {"lambda-" + strings.ToLower(rand.Text())}}.Encode()
+	t.Setenv("DIBS_STORE", server.String())
 	var stdout, stderr bytes.Buffer
 	if status := Exec(t.Context(), []string{"init"}, strings.NewReader(""), &stdout, &stderr); status != 0 {
 		t.Fatal(stderr.String())
