@@ -24,8 +24,8 @@ func rootParts(e env) []rootPart {
 	}
 }
 
-// partsFor are rootParts. If what is called is run, it is alone: to make all the others takes half a millisecond, which
-// each line of a crontab would pay.
+// partsFor are rootParts, or only the command run if that is called: to make all the others takes half a millisecond,
+// which each line of a crontab would pay.
 func partsFor(args []string, e env) []rootPart {
 	if len(args) > 0 && args[0] == "run" {
 		return []rootPart{{"Run jobs", []*cobra.Command{newRun(e)}}}
