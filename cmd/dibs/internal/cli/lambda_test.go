@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,7 +45,9 @@ func TestAFunctionFiresTicks(t *testing.T) {
 		t.Fatal(stderr.String())
 	}
 	ended := make(chan int, 1)
-	go func() { ended <- Exec(t.Context(), nil, strings.NewReader(""), &stdout, &stderr) }() // as bootstrap, without arguments
+	ctx, end := context.WithCancel(t.Context()) // not by a signal, which other tests of this process would get as well
+	defer end()
+	go func() { ended <- Exec(ctx, nil, strings.NewReader(""), &stdout, &stderr) }() // as bootstrap, without arguments
 	tick := time.Now().Add(-time.Minute).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	event := func(job string) string { return fmt.Sprintf(`{"job":%q,"tick":%q}`, job, tick) }
 	for _, c := range []struct {
@@ -81,9 +83,7 @@ func TestAFunctionFiresTicks(t *testing.T) {
 			t.Errorf("%s: %+v", c.event, got)
 		}
 	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	end()
 	select {
 	case status := <-ended:
 		if status != 0 || !strings.Contains(stdout.String(), "ran\n") {
