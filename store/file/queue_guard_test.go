@@ -138,7 +138,7 @@ func (c *crowd) copies(id task.ID, n int, set string) {
 
 func (c *crowd) fetch(queueName string, most int) driver.Fetch {
 	c.Helper()
-	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Charged: true,
+	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Crashers: true,
 		Kinds: []string{"k", "paused", "rated", "blocked"}})
 	if c.must(err); f.Gone {
 		c.Fatal("the worker's lease has lapsed")

@@ -385,7 +385,7 @@ func (b *txn) displace(t *taskRow, most int) (n int, err error) {
 			return n, err
 		}
 		var other *taskRow
-		if other, err = b.get(id); err == nil && other.Rival() {
+		if other, err = b.get(id); err == nil && other.Displaces() {
 			other.Stop = task.ReasonReplaced
 			n++
 			err = b.save(other)
@@ -402,7 +402,7 @@ func (b *txn) displace(t *taskRow, most int) (n int, err error) {
 			if err != nil {
 				return n, err
 			}
-			if other.Rival() && other.State.Waiting() {
+			if other.Displaces() && other.State.Waiting() {
 				n++
 				if err := b.discard(other, task.ReasonSuperseded); err != nil || n == most {
 					return n, err

@@ -34,7 +34,7 @@ func readTask(row scanner) (t taskRow, err error) {
 	t.State, t.Suspect, t.Front = lifecycle.States[state], class > lifecycle.Clear, lifecycle.IsFront(rank)
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instantOf(runAt), instantOf(enqueued), instantOf(expires),
 		instantOf(started), instantOf(ended), instantOf(window)
-	return t, t.Thaw(cold)
+	return t, t.UnmarshalOptions(cold)
 }
 
 // columns are those of task_update, and the first ones of task_insert.
@@ -46,7 +46,7 @@ func (t *taskRow) columns() []any {
 
 // spelling are the columns that change only if somebody gives the task other arguments or options.
 func (t *taskRow) spelling() []any {
-	cold := t.Cold()
+	cold := t.MarshalOptions()
 	if cold == nil {
 		cold = []byte{}
 	}

@@ -18,7 +18,7 @@ func (b *txn) displace(t *taskRow) (more bool, err error) {
 	asked := true
 	for _, other := range running {
 		switch {
-		case other.State != task.Running || !other.Rival() || other.Stop != "":
+		case other.State != task.Running || !other.Displaces() || other.Stop != "":
 		case b.locked[other.ID]:
 			asked = false
 		default:
@@ -33,7 +33,7 @@ func (b *txn) displace(t *taskRow) (more bool, err error) {
 	ended := 0
 	for _, other := range older {
 		switch {
-		case !other.Rival() || !other.State.Waiting():
+		case !other.Displaces() || !other.State.Waiting():
 		case b.locked[other.ID]:
 			asked = false
 		default:

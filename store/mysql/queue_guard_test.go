@@ -129,7 +129,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	})
 	fetch := func(w lease.Ref, most int, kinds ...string) driver.Fetch {
 		t.Helper()
-		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
+		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Crashers: true})
 		if err != nil || f.Gone {
 			t.Fatalf("fetch: %+v, %v", f, err)
 		}

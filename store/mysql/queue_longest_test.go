@@ -120,7 +120,7 @@ func (c *crowded) all(n int, s task.Spec, said map[string]string) task.ID {
 
 func (c *crowded) fetch(queueName string, most int) []queuedriver.Fetched {
 	c.Helper()
-	f, err := c.s.Queue.Fetch(c.Context(), queuedriver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Charged: true})
+	f, err := c.s.Queue.Fetch(c.Context(), queuedriver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Crashers: true})
 	if c.must(err); f.Gone {
 		c.Fatal("the worker's lease has lapsed")
 	}

@@ -54,7 +54,7 @@ func readTask(r *sql.Rows) (t *taskRow, err error) {
 		t.limit = new(task.Hash)
 		copy(t.limit[:], limit)
 	}
-	err = t.Thaw(cold)
+	err = t.UnmarshalOptions(cold)
 	row := *t
 	t.row = &row
 	return t, err
@@ -88,7 +88,7 @@ func (t *taskRow) columns() []any {
 }
 
 func cold(s *task.Spec) []byte {
-	if c := s.Cold(); c != nil {
+	if c := s.MarshalOptions(); c != nil {
 		return c
 	}
 	return []byte{}

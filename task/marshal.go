@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Cold returns what a store keeps of a Spec and never reads: its Options, and how Unique and Limit were declared. It
-// is empty if everything is default, and has at most a few hundred bytes.
-func (s *Spec) Cold() []byte {
-	c := cold{Options: s.Options, Unique: s.Unique, Limit: s.Limit}
+// MarshalOptions returns what a store keeps of a Spec and never reads: its Options, and how Unique and Limit were
+// declared. It is empty if everything is default, and has at most a few hundred bytes.
+func (s *Spec) MarshalOptions() []byte {
+	c := kept{Options: s.Options, Unique: s.Unique, Limit: s.Limit}
 	switch just := c.Limit == nil && c.Options.zero(); {
 	case just && c.Unique == nil:
 		return nil
@@ -23,8 +23,8 @@ func (s *Spec) Cold() []byte {
 	return b
 }
 
-// Thaw is the reverse of Cold.
-func (s *Spec) Thaw(b []byte) error {
+// UnmarshalOptions is the reverse of MarshalOptions.
+func (s *Spec) UnmarshalOptions(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (s *Spec) Thaw(b []byte) error {
 			return nil
 		}
 	}
-	var c cold
+	var c kept
 	if err := json.Unmarshal(b, &c); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func plain(text string) bool {
 	return true
 }
 
-type cold struct {
+type kept struct {
 	Options
 	Unique *Unique `json:"unique,omitempty"`
 	Limit  *Limit  `json:"limit,omitempty"`
