@@ -19,7 +19,7 @@ import (
 // Where the parts of a fixture are that the suite goes on with.
 const (
 	heldKey   = lease.Key("deploy") // held when the fixture was made, by a process that is gone
-	job       = "shop/report"
+	report    = "shop/report"
 	mail      = "mail"     // the queue with tasks in every state
 	closed    = "closed"   // a paused queue
 	uniqueKey = "welcome"  // of a task that waits
@@ -86,18 +86,18 @@ func (f *filler) ticks() {
 		_, err := f.s.Ticks.SetJobs(f.ctx, []tick.JobRequest{r})
 		f.check("register", err)
 	}
-	set(tick.JobRequest{Name: job, Definition: `{"schedules":["@daily"]}`, Since: at(-5)})
-	set(tick.JobRequest{Name: job, Definition: `{"schedules":["@hourly"]}`, Since: at(-1)})
+	set(tick.JobRequest{Name: report, Definition: `{"schedules":["@daily"]}`, Since: at(-5)})
+	set(tick.JobRequest{Name: report, Definition: `{"schedules":["@hourly"]}`, Since: at(-1)})
 	set(tick.JobRequest{Name: "shop/paused", Definition: `{}`, Since: at(0)})
 	set(tick.JobRequest{Name: "shop/gone", Definition: `{}`, Since: at(0)})
 	set(tick.JobRequest{Name: "shop/gone", Remove: true})
 	_, err = f.s.Ticks.Pause(f.ctx, tick.PauseRequest{Job: "shop/paused", By: "ann", Why: "stocktaking"})
 	f.check("pause", err)
 
-	server, overlap := f.hold(lease.Key("server/web-1")), f.hold(job)
+	server, overlap := f.hold(lease.Key("server/web-1")), f.hold(report)
 	claim := func(n int, outcome run.Outcome, reason string) {
 		f.Helper()
-		a, err := f.s.Ticks.Claim(f.ctx, []tick.ClaimRequest{{Job: job, At: at(n), Lease: server, Claimant: lease.Holder{ID: server.Owner, Host: "web-1", PID: 42},
+		a, err := f.s.Ticks.Claim(f.ctx, []tick.ClaimRequest{{Job: report, At: at(n), Lease: server, Claimant: lease.Holder{ID: server.Owner, Host: "web-1", PID: 42},
 			Ahead: time.Hour, Outcome: outcome, Reason: reason}})
 		f.check("claim", err)
 		if a[0].Status != tick.Won {
@@ -107,7 +107,7 @@ func (f *filler) ticks() {
 	start := func(n int) run.Record {
 		f.Helper()
 		claim(n, "", "")
-		r := run.Record{ID: run.NewID(), Job: job, Tick: at(n), Owner: overlap.Owner, Token: overlap.Token, Host: "web-1", PID: 42, Command: "php report.php"}
+		r := run.Record{ID: run.NewID(), Job: report, Tick: at(n), Owner: overlap.Owner, Token: overlap.Token, Host: "web-1", PID: 42, Command: "php report.php"}
 		a, err := f.s.Ticks.Start(f.ctx, []tick.StartRequest{{Run: r, Claim: server, Lease: overlap}})
 		f.check("start", err)
 		if a[0].Status != tick.Won {
@@ -131,15 +131,15 @@ func (f *filler) ticks() {
 	end(bad, run.Failed, "exit status 1")
 	f.check("output", f.s.History.Output(f.ctx, good.ID, []byte("42 reports\n")))
 	claim(2, run.Skipped, "overlap")
-	_, err = f.s.Ticks.Settle(f.ctx, tick.SettleRequest{Job: job, From: at(-1).Add(-time.Microsecond), To: at(5), Rows: []tick.Tick{
-		{Job: job, At: at(3), Through: at(5), Count: 3, State: tick.Closed, Outcome: run.Missed, Reason: "nobody was there"}}})
+	_, err = f.s.Ticks.Settle(f.ctx, tick.SettleRequest{Job: report, From: at(-1).Add(-time.Microsecond), To: at(5), Rows: []tick.Tick{
+		{Job: report, At: at(3), Through: at(5), Count: 3, State: tick.Closed, Outcome: run.Missed, Reason: "nobody was there"}}})
 	f.check("settle", err)
 	start(6)         // a run that nobody ends
 	claim(7, "", "") // a claim that nobody starts
 	f.check("append runs", f.s.History.AppendRuns(f.ctx, []run.Record{{ID: run.NewID(), Job: "shop/once", Owner: lease.NewNonce(), Token: 7, Host: "web-2",
 		Outcome: run.Succeeded, Started: at(1), Ended: at(2), Cause: &run.Cause{By: "ann", Why: "a test"}}}))
 	f.check("append events", f.s.History.Append(f.ctx, []history.Event{{Kind: "clock-step", Host: "web-1", Reason: "by 3 s"},
-		{Kind: "lease-broken", Key: "broken", Job: job, Tick: at(0), RunID: good.ID, Host: "web-1", Reason: "by ann"}}))
+		{Kind: "lease-broken", Key: "broken", Job: report, Tick: at(0), RunID: good.ID, Host: "web-1", Reason: "by ann"}}))
 }
 
 // worker joins a worker, whose lease nobody renews.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-run/dibs"
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/run"
@@ -20,10 +21,10 @@ import (
 
 // goesOn uses what a fixture has: tokens grow, a tick that was claimed is not claimed again, keys are taken, pauses
 // hold, and the tasks of dead workers run.
-func goesOn(t *testing.T, st *store.Store) {
+func (s Subject) goesOn(t *testing.T, st *store.Store) {
 	t.Helper()
 	ctx := t.Context()
-	before := read(t, st)
+	before := s.read(t, st)
 	var old lease.Record
 	for _, r := range before.Leases {
 		if r.Key == heldKey {
@@ -130,6 +131,9 @@ type fleet struct {
 
 var sent = dibs.Define[int]("sent")
 
+// everyTick has each tick run, however late on a busy machine.
+var everyTick = dibs.CronOptions{Concurrency: job.Allow, CatchUp: job.CatchUpAll, StartingDeadline: time.Minute}
+
 // server starts a server with a store of its own, and says how to end it.
 func (f *fleet) server(name string, open func(context.Context, store.Config) (*store.Store, error), c store.Config) (*dibs.Client, *store.Store, func()) {
 	f.Helper()
@@ -143,7 +147,7 @@ func (f *fleet) server(name string, open func(context.Context, store.Config) (*s
 		defer f.mu.Unlock()
 		f.ticks[k.At] = append(f.ticks[k.At], name)
 		return nil
-	})
+	}, everyTick)
 	if err == nil {
 		err = dibs.Handle(d, sent, func(_ context.Context, r *dibs.Task, _ int) error {
 			f.mu.Lock()
@@ -206,7 +210,7 @@ func (s Subject) rolling(t *testing.T, dir string) {
 	// The upgrade, beside the older server.
 	c.Init = true
 	next := s.Next(1)
-	_ = read(t, opened(t, next, c))
+	_ = s.read(t, opened(t, next, c))
 	c.Init = false
 	at := ran("older")
 	eventually(t, "the older server's ticks after the upgrade", func() bool { return ran("older") >= at+2 })
@@ -227,26 +231,42 @@ func (s Subject) rolling(t *testing.T, dir string) {
 		return len(f.tasks) >= len(enqueued)
 	})
 	eventually(t, "a tick of the older server that was started again", func() bool { return ran("older again") >= 1 })
+	eventually(t, "every tick", f.whole)
 	endAgain()
 	f.judge(st, enqueued)
 }
 
-// judge checks what the fleet did, by what the work saw and by what the store says.
-func (f *fleet) judge(st *store.Store, enqueued map[task.ID]bool) {
-	f.Helper()
-	by := map[string]int{}
-	var begin, end time.Time
-	for at, names := range f.ticks {
-		if len(names) != 1 {
-			f.Errorf("tick %s ran %d times: %v", at, len(names), names)
-		}
-		by[names[0]]++
+// whole says that each tick ran between the first and the last one.
+func (f *fleet) whole() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	begin, end := f.span()
+	return int(end.Sub(begin)/time.Second)+1 == len(f.ticks)
+}
+
+// span is from the first tick to the last one. Call it with the lock held.
+func (f *fleet) span() (begin, end time.Time) {
+	for at := range f.ticks {
 		if begin.IsZero() || at.Before(begin) {
 			begin = at
 		}
 		if at.After(end) {
 			end = at
 		}
+	}
+	return begin, end
+}
+
+// judge checks what the fleet did, by what the work saw and by what the store says.
+func (f *fleet) judge(st *store.Store, enqueued map[task.ID]bool) {
+	f.Helper()
+	by := map[string]int{}
+	begin, end := f.span()
+	for at, names := range f.ticks {
+		if len(names) != 1 {
+			f.Errorf("tick %s ran %d times: %v", at, len(names), names)
+		}
+		by[names[0]]++
 	}
 	for at := begin; !at.After(end); at = at.Add(time.Second) {
 		if f.ticks[at] == nil {

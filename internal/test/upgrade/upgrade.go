@@ -41,6 +41,9 @@ type Subject struct {
 	// Dump writes what is there into a directory, and Restore makes it again in an empty place.
 	Dump    func(t *testing.T, c store.Config, dir string)
 	Restore func(t *testing.T, dir string, c store.Config)
+	// Kernel says that the kernel's locks decide about leases: those of a process or boot that is gone are free at
+	// once, and are shown so.
+	Kernel bool
 	// SelfUpgrading says that every program upgrades the store which does more than read.
 	SelfUpgrading bool
 }
@@ -75,7 +78,7 @@ func (s Subject) make(t *testing.T, dir string) {
 	c.Init = true
 	st := opened(t, s.Open, c)
 	fill(t, st)
-	b, err := json.MarshalIndent(read(t, st), "", " ")
+	b, err := json.MarshalIndent(s.read(t, st), "", " ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "content.json"), append(b, '\n'), 0o644)
 	}
@@ -127,25 +130,25 @@ func (s Subject) data(t *testing.T, dir string) {
 	c := s.restored(t, dir)
 	c.Init = true
 	now := opened(t, s.Open, c)
-	same(t, "with this tree", want, read(t, now))
+	same(t, "with this tree", want, s.read(t, now))
 
 	next := opened(t, s.Next(s.Known), c)
-	_ = read(t, next) // a directory is upgraded when it is first asked
+	_ = s.read(t, next) // a directory is upgraded when it is first asked
 	if v := s.Version(t, c, next); v != s.Known+1 {
 		t.Errorf("the upgraded store has version %d, want %d", v, s.Known+1)
 	}
 	if said := strings.Join(next.Prepared, "\n"); !s.SelfUpgrading && !strings.Contains(said, "upgraded") {
 		t.Errorf("prepared: %q", said)
 	}
-	same(t, "with the next version", want, read(t, next))
-	goesOn(t, next)
+	same(t, "with the next version", want, s.read(t, next))
+	s.goesOn(t, next)
 }
 
 // refused: a program that may not use the store says so, and does nothing.
 func (s Subject) refused(t *testing.T, dir string) {
 	c := s.restored(t, dir)
 	c.Init = true
-	_ = read(t, opened(t, s.Open, c))
+	_ = s.read(t, opened(t, s.Open, c))
 	next := s.Next(s.Known + 1)
 	c.Init = false
 	if !s.SelfUpgrading {
@@ -159,13 +162,13 @@ func (s Subject) refused(t *testing.T, dir string) {
 		t.Errorf("a newer program that only reads, before the upgrade: %v", err)
 	}
 	c.Init = true
-	before := read(t, opened(t, next, c))
+	before := s.read(t, opened(t, next, c))
 	for what, c := range map[string]store.Config{"serves": c, "only reads": look} {
 		if err := tried(t, s.Open, c); !errors.Is(err, store.ErrTooNew) || !strings.Contains(err.Error(), "upgrade dibs on this host") {
 			t.Errorf("an older program that %s, after an upgrade that it may not use: %v", what, err)
 		}
 	}
-	same(t, "after the refusals", plain(t, before), read(t, opened(t, next, c)))
+	same(t, "after the refusals", plain(t, before), s.read(t, opened(t, next, c)))
 }
 
 // Schema is Subject.Version of stores whose properties tell the version.
