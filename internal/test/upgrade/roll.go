@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -298,7 +297,7 @@ func (f *fleet) judge(st *store.Store, enqueued map[task.ID]bool) {
 	if err != nil || len(left) > 0 {
 		f.Errorf("tasks that have not ended: %v, %v", left, err)
 	}
-	f.Log(fmt.Sprintf("ticks %v, tasks %v", by, tasks))
+	f.Logf("ticks %v, tasks %v", by, tasks)
 	for _, name := range []string{"older", "newer"} {
 		if by[name] == 0 || tasks[name] == 0 {
 			f.Errorf("%s: %d ticks, %d tasks", name, by[name], tasks[name])
