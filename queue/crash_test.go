@@ -88,7 +88,7 @@ func (l leases) Renew(ctx context.Context, r []lease.RenewRequest) (lease.Reply,
 }
 
 // Rule Q4: a poisonous task ends, and none of its neighbours does, whatever their crashes may be: those of one worker,
-// those that come fresh while it is tried again, and those that were charged with it.
+// those that come fresh while it is tried again, and those that died with it.
 // Holds: promise 19, Q4.
 func TestACrashEndsNoNeighbour(t *testing.T) {
 	for _, budget := range []int{1, 2, 3} {
@@ -211,7 +211,7 @@ func (w *world) dies(id task.ID) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	f, err := w.st.Queue.Fetch(w.Context(), driver.FetchRequest{Worker: l.Ref(), Queues: []string{"default"}, Max: 1, Suspects: true, Charged: true})
+	f, err := w.st.Queue.Fetch(w.Context(), driver.FetchRequest{Worker: l.Ref(), Queues: []string{"default"}, Max: 1, Suspects: true, Crashers: true})
 	if err != nil || len(f.Tasks) != 1 || f.Tasks[0].ID != id {
 		w.Fatalf("fetched %+v, %v", f, err)
 	}

@@ -96,7 +96,7 @@ func (s *session) fetch(ctx context.Context) {
 }
 
 // alone runs a task that the next crash would end. All other tasks of the worker end first, and nothing is fetched
-// until it has ended. So a crash of its neighbour cannot end it, and its own crash is charged to it alone (rule Q4).
+// until it has ended. So a crash of its neighbour cannot end it, and its own crash counts against it alone (rule Q4).
 func (s *session) alone(ctx context.Context, it *item) {
 	s.lonely.Store(it)
 	defer s.lonely.Store(nil)
@@ -150,12 +150,12 @@ func (s *session) ask(ctx context.Context, room, turn int) (driver.Fetch, error)
 		queues = append(append(make([]string, 0, n), queues[turn%n:]...), queues[:turn%n]...)
 	}
 	s.mu.Lock()
-	charged := s.charged == 0
+	crashers := s.crashers == 0
 	s.mu.Unlock()
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	return o.Store.Fetch(ctx, driver.FetchRequest{Worker: s.ref, NotAfter: o.Keeper.NotAfter(), Queues: queues,
-		Kinds: o.Mux.kinds(), Max: room, Suspects: true, Charged: charged})
+		Kinds: o.Mux.kinds(), Max: room, Suspects: true, Crashers: crashers})
 }
 
 // watch asks the store to signal new tasks, if it can.

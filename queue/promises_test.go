@@ -120,14 +120,14 @@ func TestALostAnswerHandsNothingBackThatRuns(t *testing.T) {
 
 // Rule Q4: a worker that works a task which took a worker down asks for no other such task.
 // Holds: Q4.
-func TestOneChargedTaskAtATime(t *testing.T) {
+func TestOneCrasherAtATime(t *testing.T) {
 	virtual(t, func(w *world) {
 		var working atomic.Bool
 		var asked atomic.Int64
 		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, fetch: func(r driver.FetchRequest, f driver.Fetch) (driver.Fetch, error) {
 			if working.Load() {
 				asked.Add(1)
-				if r.Charged {
+				if r.Crashers {
 					t.Error("it asks for another one beside it")
 				}
 			}

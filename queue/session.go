@@ -34,10 +34,10 @@ type session struct {
 	late   sync.WaitGroup // sendings of ends that were put off
 	bad    atomic.Int32   // how many of these the store did not take
 
-	mu      sync.Mutex
-	held    map[task.ID]*item
-	ending  map[task.ID]bool // their ends are on the way to the store
-	charged int              // how many of them are suspects that took a worker down before
+	mu       sync.Mutex
+	held     map[task.ID]*item
+	ending   map[task.ID]bool // their ends are on the way to the store
+	crashers int              // how many of them are suspects that took a worker down before
 
 	lonely atomic.Pointer[item] // a task that is worked alone: see alone
 
@@ -209,7 +209,7 @@ func (s *session) hold(tasks []driver.Fetched) []*item {
 		}
 		s.held[tasks[i].ID] = items[i]
 		if tasks[i].Crashes > 0 {
-			s.charged++
+			s.crashers++
 		}
 	}
 	return items
@@ -226,7 +226,7 @@ func (s *session) drop(it *item, ending bool) {
 		s.ending[it.ID] = true
 	}
 	if it.Crashes > 0 {
-		s.charged--
+		s.crashers--
 	}
 	left := len(s.held)
 	s.mu.Unlock()

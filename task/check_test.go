@@ -82,17 +82,17 @@ func TestColdIsJSON(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := s.Cold(); string(got) != string(want) {
-				t.Errorf("Cold: %s, want %s", got, want)
+			if got := s.MarshalOptions(); string(got) != string(want) {
+				t.Errorf("MarshalOptions: %s, want %s", got, want)
 			}
 			var back task.Spec
-			if err := back.Thaw(s.Cold()); err != nil || back.Unique == nil || *back.Unique != u {
+			if err := back.UnmarshalOptions(s.MarshalOptions()); err != nil || back.Unique == nil || *back.Unique != u {
 				t.Errorf("Thaw of %s: %+v, %v", want, back.Unique, err)
 			}
 		}
 	}
 	for _, damaged := range []string{`{"unique":{"key":"k`, `{"unique":{"key":"k"}`, `{"unique":{"key":"}}`} {
-		if err := new(task.Spec).Thaw([]byte(damaged)); err == nil {
+		if err := new(task.Spec).UnmarshalOptions([]byte(damaged)); err == nil {
 			t.Errorf("%s was read", damaged)
 		}
 	}

@@ -16,9 +16,9 @@ type FetchRequest struct {
 	Queues, Kinds []string
 	// Max is the most tasks in all, 1 to 1,000.
 	Max int
-	// Suspects allows at most one suspect among the tasks, and Charged allows that suspect to be one that took a
+	// Suspects allows at most one suspect among the tasks, and Crashers allows that suspect to be one that took a
 	// worker down before (rule Q4).
-	Suspects, Charged bool
+	Suspects, Crashers bool
 }
 
 // Fetch is the answer to a FetchRequest.

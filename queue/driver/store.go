@@ -41,7 +41,8 @@ type Store interface {
 	Fetch(ctx context.Context, r FetchRequest) (Fetch, error)
 
 	// Start records that the work of tasks begins now; it is called before the work. It frees unique keys that are
-	// held until started, and if the worker dies from now on, suspects are charged. Answers: OK, Gone.
+	// held until started, and if the worker dies from now on, it counts as a crash of the suspects among them.
+	// Answers: OK, Gone.
 	Start(ctx context.Context, worker lease.Ref, tasks []Ref) ([]Status, error)
 
 	// Running returns the tasks that run under the worker's lease; with asked, only those that are asked to stop.

@@ -17,7 +17,7 @@ type Task struct {
 	// Enqueued is when the task was added, Started when it was last fetched, Ended when it reached its final state.
 	Enqueued, Started, Ended time.Time
 	// Attempts counts the attempts made; Granted is its value at the last manual retry: only later attempts are
-	// charged to the new budget (rule Q7). Crashes and Snoozes have budgets of their own, which begin anew with a
+	// counted against the new budget (rule Q7). Crashes and Snoozes have budgets of their own, which begin anew with a
 	// manual retry.
 	Attempts, Granted, Crashes, Snoozes int
 	// Suspect means that a worker died, or left, while it had the task (rule Q4). The task stays a suspect.

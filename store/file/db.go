@@ -28,6 +28,9 @@ import (
 type db struct {
 	dir    *dir
 	config store.Config
+	// migrations are those that this program knows: Migrations, except in tests.
+	migrations fs.FS
+
 	path   string
 	leases *leases
 	log    log
@@ -53,8 +56,8 @@ type pools struct {
 	prepared map[string]*sql.Stmt // of the queue, on the writer's one connection
 }
 
-func newDB(d *dir, l *leases, c store.Config) *db {
-	s := &db{dir: d, config: c, leases: l, path: filepath.Join(d.path, databaseName)}
+func newDB(d *dir, l *leases, c store.Config, migrations fs.FS) *db {
+	s := &db{dir: d, config: c, migrations: migrations, leases: l, path: filepath.Join(d.path, databaseName)}
 	l.opened.add(s)
 	return s
 }
@@ -224,61 +227,65 @@ func (s *db) transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) err
 	return err
 }
 
-// migrate brings the schema to the version that this program knows.
+// migrate brings the schema to the version that this program knows. Programs of older versions go on beside it, unless
+// the newest version says that they may not.
 func (s *db) migrate(ctx context.Context, p *sql.DB) error {
-	steps, err := fs.ReadDir(Migrations, ".")
+	steps, err := fs.ReadDir(s.migrations, ".")
 	if err != nil {
 		return err
 	}
-	have, err := s.version(ctx, p)
+	have, err := s.layout(ctx, p)
+	if err == nil {
+		err = have.Use(len(steps))
+	}
 	switch {
-	case err != nil || have == len(steps):
+	case err != nil || have.Version >= len(steps):
 		return err
-	case have > 0 && s.config.Read:
-		return s.config.Outdated(have, len(steps))
+	case have.Version > 0 && s.config.Read:
+		return s.config.Outdated(have.Version, len(steps))
 	}
 	return s.transact(ctx, p, func(tx *sql.Tx) error {
 		if have, err = applied(ctx, tx); err != nil {
 			return err
 		}
-		for i := have; i < len(steps); i++ {
-			text, err := fs.ReadFile(Migrations, steps[i].Name())
+		for _, step := range steps[min(have.Version, len(steps)):] {
+			text, err := fs.ReadFile(s.migrations, step.Name())
 			if err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-				return fmt.Errorf("migration %s: %w", steps[i].Name(), err)
+				return fmt.Errorf("migration %s: %w", step.Name(), err)
 			}
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE dibs_schema SET version = ?", len(steps))
-		return err
+		return have.Use(len(steps)) // another program may have upgraded it meanwhile
 	})
 }
 
-// version reads the schema's version. The first statement of a connection also turns a new file
-// into a database, for which processes may have to queue.
-func (s *db) version(ctx context.Context, p *sql.DB) (have int, err error) {
+// layout reads the schema's version. The first statement of a connection also turns a new file into a database, for
+// which processes may have to queue.
+func (s *db) layout(ctx context.Context, p *sql.DB) (have store.Layout, err error) {
 	for end := time.Now().Add(busyFor); ; {
 		have, err = applied(ctx, p)
 		if err == nil || !isBusy(err) || time.Now().After(end) || ctx.Err() != nil {
-			break
+			return have, err
 		}
 	}
-	steps, _ := fs.ReadDir(Migrations, ".")
-	if err == nil && have > len(steps) {
-		err = fmt.Errorf("it has schema %d, this dibs knows up to %d: use the newer dibs here too", have, len(steps))
-	}
-	return have, err
 }
 
-// applied is how many migrations were applied. A table has the number: user_version belongs to an application whose
-// tables may be in the same file.
-func applied(ctx context.Context, q querier) (n int, err error) {
+// applied is which version there is. A table says so: user_version belongs to an application whose tables may be in
+// the same file. Before v0.1.0 it had no column oldest.
+func applied(ctx context.Context, q querier) (l store.Layout, err error) {
 	count := func(row scanner) (n int, err error) { return n, row.Scan(&n) }
-	if n, _, err = one(ctx, q, count, "SELECT count(*) FROM sqlite_schema WHERE name = 'dibs_schema'"); err == nil && n > 0 {
-		n, _, err = one(ctx, q, count, "SELECT version FROM dibs_schema")
+	n, _, err := one(ctx, q, count, "SELECT count(*) FROM pragma_table_info('dibs_schema')")
+	switch {
+	case err != nil || n == 0:
+	case n == 1:
+		l.Version, _, err = one(ctx, q, count, "SELECT version FROM dibs_schema")
+	default:
+		l, _, err = one(ctx, q, func(row scanner) (l store.Layout, err error) { return l, row.Scan(&l.Version, &l.Oldest) },
+			"SELECT coalesce(max(version), 0), coalesce(max(oldest), 0) FROM dibs_schema")
 	}
-	return n, err
+	return l, err
 }
 
 // micros and instantOf carry instants to and from columns.

@@ -221,7 +221,7 @@ func (r *spree) next() (what string, try func() error) {
 	case 4, 5, 6:
 		most := 1 + r.pick(6)
 		return "fetch", func() error {
-			f, err := q.Fetch(ctx, driver.FetchRequest{Worker: r.w, Queues: []string{"a", "b"}, Max: most, Suspects: true, Charged: true})
+			f, err := q.Fetch(ctx, driver.FetchRequest{Worker: r.w, Queues: []string{"a", "b"}, Max: most, Suspects: true, Crashers: true})
 			r.runs = append(r.runs, f.Tasks...)
 			return err
 		}

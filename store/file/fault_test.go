@@ -289,9 +289,9 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.writer.Exec("UPDATE dibs_schema SET version = 99"); err != nil {
+	if _, err := p.writer.Exec("INSERT INTO dibs_schema VALUES (99, 99)"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = openAt(t, dir).History.Events(context.Background(), history.Query{})
-	wantFault(t, "Events", err, "dibs.db", "use the newer dibs")
+	wantFault(t, "Events", err, "dibs.db", "upgrade dibs on this host")
 }

@@ -40,7 +40,7 @@ func TestReadingUpgradesNoDatabase(t *testing.T) {
 	var opened store.Config
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		opened = c
-		return OpenConfig(ctx, c)
+		return knowing(t, 1)(ctx, c)
 	}
 	database := func(t *testing.T) *sql.DB {
 		db, err := sql.Open("sqlite", filepath.Join(root, nsName, opened.Namespace, databaseName))
@@ -52,14 +52,14 @@ func TestReadingUpgradesNoDatabase(t *testing.T) {
 	age := func(t *testing.T) {
 		db := database(t)
 		defer db.Close()
-		if _, err := db.Exec("UPDATE dibs_schema SET version = version - 1"); err != nil {
+		if _, err := db.Exec("DELETE FROM dibs_schema WHERE version = (SELECT max(version) FROM dibs_schema)"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	version := func(t *testing.T) (v int) {
 		db := database(t)
 		defer db.Close()
-		if err := db.QueryRow("SELECT version FROM dibs_schema").Scan(&v); err != nil {
+		if err := db.QueryRow("SELECT max(version) FROM dibs_schema").Scan(&v); err != nil {
 			t.Fatal(err)
 		}
 		return v

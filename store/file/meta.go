@@ -77,7 +77,7 @@ func identity(root *beneath.Dir) (id string, fresh bool, err error) {
 
 func newer(path string, have int) error {
 	if have > layout {
-		return fmt.Errorf("%s: the directory has layout %d, this dibs knows up to %d: use the newer dibs here too", path, have, layout)
+		return fmt.Errorf("%s: the directory: %w", path, store.Layout{Version: have, Oldest: have}.Use(layout))
 	}
 	return nil
 }

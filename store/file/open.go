@@ -30,6 +30,11 @@ type dir struct {
 // database if a prepared namespace has none yet. Under c.Read an older database is not upgraded; calls for it fail
 // with an error that wraps store.ErrOutdated. Errors wrap lease.ErrUnavailable, except for a wrong address.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
+	return openKnowing(ctx, c, Migrations)
+}
+
+// openKnowing is OpenConfig of a program that knows these migrations.
+func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fail("open directory", c.String(), err)
 	}
@@ -54,7 +59,7 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 		return nil, err
 	}
 	leases := leasesOf(d)
-	db := newDB(d, leases, c)
+	db := newDB(d, leases, c, migrations)
 	return &store.Store{
 		Kind: "file", URL: c.String(),
 		Leases: leases, Ticks: &ticks{db}, History: &histories{db}, Queue: queues{db}, Tasks: admin{db},

@@ -80,19 +80,19 @@ type txn struct {
 	limits  map[int64]*limit
 	workers map[int64]driver.Process
 	alive   map[lease.Ref]bool
-	subs    map[place]int64
+	subs    map[subQueueName]int64
 
 	doors  int // how many sub-queues it may still bring in order, beside those of its tasks
 	turned int // how many tasks it has made available or blocked there
 	flips  int // how many it has made available or blocked anywhere
 }
 
-// A place is a queue and a kind.
-type place struct{ queue, kind string }
+// A subQueueName is a queue and a kind.
+type subQueueName struct{ queue, kind string }
 
 func (s *db) txn(ctx context.Context, tx *sql.Tx, stmt func(string) (*sql.Stmt, error)) *txn {
 	return &txn{ctx: ctx, db: s, tx: tx, now: instantNow().time(), stmt: stmt, limits: map[int64]*limit{},
-		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, subs: map[place]int64{},
+		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, subs: map[subQueueName]int64{},
 		doors: mostAtOnce}
 }
 
@@ -247,11 +247,11 @@ func (b *txn) live(ref lease.Ref) (bool, error) {
 }
 
 // subQueue is the id of a (queue, kind).
-func (b *txn) subQueue(at place) (id int64, err error) {
+func (b *txn) subQueue(at subQueueName) (id int64, err error) {
 	if id, ok := b.subs[at]; ok {
 		return id, nil
 	}
-	err = b.scan("lane_id", []any{at.queue, at.kind}, &id)
+	err = b.scan("subqueue_id", []any{at.queue, at.kind}, &id)
 	b.subs[at] = id
 	return id, err
 }

@@ -35,15 +35,15 @@ func (d admin) look(ctx context.Context, do func(*txn) error) error {
 // Queues fulfils driver.Admin.
 func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 	err = d.look(ctx, func(b *txn) error {
-		subs := map[place]*driver.SubQueue{}
-		at := func(p place) *driver.SubQueue {
+		subs := map[subQueueName]*driver.SubQueue{}
+		at := func(p subQueueName) *driver.SubQueue {
 			if subs[p] == nil {
 				subs[p] = &driver.SubQueue{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
 			}
 			return subs[p]
 		}
 		if _, err := rows(b, func(row scanner) (any, error) {
-			var p place
+			var p subQueueName
 			var state, n int
 			var oldest int64
 			if err := row.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
@@ -61,7 +61,7 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 		pauses, err := b.pauses()
 		for _, p := range pauses {
 			if p.Queue != "" && p.Kind != "" {
-				at(place{p.Queue, p.Kind})
+				at(subQueueName{p.Queue, p.Kind})
 			}
 		}
 		out = make([]driver.SubQueue, 0, len(subs))

@@ -87,7 +87,7 @@ func (b *txn) holder(h task.Hash) (*taskRow, error) {
 
 func (b *txn) admit(s task.Spec) (a task.Admission, t *taskRow, err error) {
 	t = &taskRow{Task: lifecycle.New(s, b.now)}
-	if t.sub, err = b.subQueue(place{s.Queue, s.Kind}); err != nil {
+	if t.sub, err = b.subQueue(subQueueName{s.Queue, s.Kind}); err != nil {
 		return a, nil, err
 	}
 	if s.Limit != nil {

@@ -73,7 +73,7 @@ func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.
 			}
 		}
 		out.Tasks, out.NextDue = f.given, f.nextDue
-		more = len(f.given) == r.Max || f.left <= 0 || f.ripe || len(f.limits) >= mostLimits
+		more = len(f.given) == r.Max || f.left <= 0 || f.moreDue || len(f.limits) >= mostLimits
 		if len(f.given) == 0 {
 			return nil
 		}
@@ -96,12 +96,12 @@ type fetch struct {
 	suspect bool // one was given
 	held    bool // slots of limits are held back, as grants are (rules Q5, L9)
 	nextDue time.Time
-	ripe    bool // more is due than it has made available
+	moreDue bool // more is due than it has made available
 }
 
 type subQueue struct {
 	id int64
-	place
+	subQueueName
 }
 
 func readSubQueue(row scanner) (l subQueue, err error) { return l, row.Scan(&l.id, &l.queue, &l.kind) }
@@ -175,7 +175,7 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 			kinds = slices.Concat(kinds[from:], kinds[:from])[:mostLooked]
 		}
 		for _, kind := range kinds {
-			found, err := rows(f.txn, readSubQueue, "lane_known", name, kind)
+			found, err := rows(f.txn, readSubQueue, "subqueue_known", name, kind)
 			if err != nil {
 				return nil, err
 			}
@@ -183,16 +183,16 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 		}
 		return all, nil
 	}
-	if all, err = rows(f.txn, readSubQueue, "lanes_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
+	if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
 		return all, err
 	}
 	f.nextDue = f.now
 	var last int64
-	if err := f.scan("last_lane", nil, &last); err != nil {
+	if err := f.scan("last_subqueue", nil, &last); err != nil {
 		return nil, err
 	}
 	first := all
-	if all, err = rows(f.txn, readSubQueue, "lanes_of", name, rand.Int64N(last)+1, mostLooked); err != nil {
+	if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, rand.Int64N(last)+1, mostLooked); err != nil {
 		return nil, err
 	}
 	for _, l := range first[:mostLooked-len(all)] {
@@ -212,14 +212,14 @@ func (f *fetch) makeDue(l subQueue, most int) error {
 	err := f.scan("next_due", []any{l.id}, &next)
 	if at := instantOf(next); err == nil && next != 0 && (f.nextDue.IsZero() || at.Before(f.nextDue)) {
 		f.nextDue = at
-		f.ripe = f.ripe || !at.After(f.now)
+		f.moreDue = f.moreDue || !at.After(f.now)
 	}
 	return err
 }
 
 // candidate is a task that may be given.
 type candidate struct {
-	spot
+	position
 	class int
 	rate  *rate
 }
@@ -228,7 +228,7 @@ type candidate struct {
 // only the first few are read, and a task behind the last one of those is no candidate.
 func (f *fetch) candidates(subs []subQueue) (all []candidate, err error) {
 	const few = 8
-	var end *spot
+	var end *position
 	for _, l := range subs {
 		r := f.rates[l.kind]
 		if r != nil && !r.Ready(f.now) {
@@ -245,7 +245,7 @@ func (f *fetch) candidates(subs []subQueue) (all []candidate, err error) {
 			if !f.wants(class) || want <= 0 {
 				continue
 			}
-			found, err := rows(f.txn, readSpot, "ready", l.id, class, want)
+			found, err := rows(f.txn, readPosition, "ready", l.id, class, want)
 			if err != nil {
 				return nil, err
 			}
@@ -257,9 +257,9 @@ func (f *fetch) candidates(subs []subQueue) (all []candidate, err error) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b candidate) int { return inOrder(a.spot, b.spot) })
+	slices.SortFunc(all, func(a, b candidate) int { return inOrder(a.position, b.position) })
 	if end != nil && !f.held {
-		all = slices.DeleteFunc(all, func(c candidate) bool { return inOrder(c.spot, *end) > 0 })
+		all = slices.DeleteFunc(all, func(c candidate) bool { return inOrder(c.position, *end) > 0 })
 	}
 	return all, nil
 }

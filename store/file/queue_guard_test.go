@@ -121,8 +121,8 @@ func (c *crowd) all(n int, s task.Spec) task.ID {
 // copies are n more of a task, in which some columns are different.
 func (c *crowd) copies(id task.ID, n int, set string) {
 	c.Helper()
-	const columns = `lane, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes, begun, displaced,
-		token, worker, completed, ukey, window, limited, line, args, cold, reason, stop`
+	const columns = `subqueue, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes, begun, displaced,
+		token, worker, completed, ukey, window, limited, line, args, options, reason, stop`
 	from := columns
 	for _, s := range strings.Split(set, ";") {
 		if column, value, ok := strings.Cut(s, "="); ok {
@@ -138,7 +138,7 @@ func (c *crowd) copies(id task.ID, n int, set string) {
 
 func (c *crowd) fetch(queueName string, most int) driver.Fetch {
 	c.Helper()
-	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Charged: true,
+	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Crashers: true,
 		Kinds: []string{"k", "paused", "rated", "blocked"}})
 	if c.must(err); f.Gone {
 		c.Fatal("the worker's lease has lapsed")
@@ -336,15 +336,15 @@ func (c *crowd) wide() {
 // displacing supersedes many by one, and asks many that run to stop.
 func (c *crowd) displacing() {
 	of := task.Limit{Key: "d", Max: min(c.n/2, 1000), OnContention: task.Displace}
-	rival := task.Spec{Queue: "displace", Kind: "k", Limit: &of}
-	guests := min(c.n/2, 1000)
-	c.all(guests, rival)
-	for got := 0; got < guests; {
-		got += len(c.fetch("displace", guests).Tasks)
+	displacing := task.Spec{Queue: "displace", Kind: "k", Limit: &of}
+	displaceable := min(c.n/2, 1000)
+	c.all(displaceable, displacing)
+	for got := 0; got < displaceable; {
+		got += len(c.fetch("displace", displaceable).Tasks)
 	}
-	c.all(c.n, rival)
-	rival.Priority = 5
-	id := c.enqueue(rival)[0].ID
+	c.all(c.n, displacing)
+	displacing.Priority = 5
+	id := c.enqueue(displacing)[0].ID
 	for n := 0; ; n++ {
 		var f driver.Fetch
 		c.step("supersede: fetch", mostAtOnce+100, func() { f = c.fetch("displace", 100) })
@@ -360,8 +360,8 @@ func (c *crowd) displacing() {
 		}
 	}
 	asked, err := c.s.Queue.Running(c.Context(), c.worker, true)
-	if c.must(err); len(asked) != guests {
-		c.Errorf("%d are asked to stop, want %d", len(asked), guests)
+	if c.must(err); len(asked) != displaceable {
+		c.Errorf("%d are asked to stop, want %d", len(asked), displaceable)
 	}
 }
 
@@ -391,19 +391,19 @@ func (c *crowd) subs() {
 	for i := 0; i < many; i += 500 {
 		batch := make([]task.Spec, min(500, many-i))
 		for j := range batch {
-			batch[j] = task.Spec{Queue: "lanes", Kind: fmt.Sprint("k", i+j)}
+			batch[j] = task.Spec{Queue: "kinds", Kind: fmt.Sprint("k", i+j)}
 		}
 		c.enqueue(batch...)
 	}
 	for i := range min(many, 300) {
 		c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Kind: fmt.Sprint("k", i)}))
 	}
-	c.all(10, task.Spec{Queue: "lanes", Kind: "k"})
-	if n := c.work("beside many kinds", "lanes", 1); n != 10 {
+	c.all(10, task.Spec{Queue: "kinds", Kind: "k"})
+	if n := c.work("beside many kinds", "kinds", 1); n != 10 {
 		c.Errorf("%d were given, want 10", n)
 	}
 	c.step("fetch of any kind", 2*mostAtOnce, func() {
-		_, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{"lanes"}, Max: 100})
+		_, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{"kinds"}, Max: 100})
 		c.must(err)
 	})
 }
@@ -450,7 +450,7 @@ func (c *crowd) acting() {
 	} {
 		var tasks []driver.Task
 		c.must(inside(c.s).write(c.Context(), func(tx *sql.Tx) error {
-			ids, err := query(c.Context(), tx, readID, "SELECT t.id FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane WHERE l.queue = 'acts' ORDER BY t.id DESC LIMIT ?", min(c.n/5, 1000))
+			ids, err := query(c.Context(), tx, readID, "SELECT t.id FROM dibs_tasks t JOIN dibs_subqueues l ON l.id = t.subqueue WHERE l.queue = 'acts' ORDER BY t.id DESC LIMIT ?", min(c.n/5, 1000))
 			for _, id := range ids {
 				tasks = append(tasks, driver.Task{ID: id})
 			}
@@ -526,11 +526,11 @@ func TestAFetchGoesInPasses(t *testing.T) {
 		}
 	}
 	var got []task.ID
-	charged, held := 0, 0
+	first, held := 0, 0
 	f := c.fetch("q", 1000)
 	for _, x := range f.Tasks {
 		if x.Suspect {
-			charged++
+			first++
 			continue
 		}
 		if x.Limit != nil {
@@ -539,8 +539,8 @@ func TestAFetchGoesInPasses(t *testing.T) {
 		got = append(got, x.ID)
 	}
 	// Every second one has the limit, of which 15 are free.
-	if charged != 1 || held != 15 || len(got) != 35 || !slices.IsSorted(got) || !slices.Equal(got[:30], want[:30]) {
-		t.Errorf("given: %d suspects, %d of the limit, %v of %v", charged, held, got, want)
+	if first != 1 || held != 15 || len(got) != 35 || !slices.IsSorted(got) || !slices.Equal(got[:30], want[:30]) {
+		t.Errorf("given: %d suspects, %d of the limit, %v of %v", first, held, got, want)
 	}
 	c.finish(f.Tasks)
 	if n := len(c.fetch("q", 1000).Tasks); n != 5+1 {

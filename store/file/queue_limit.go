@@ -19,7 +19,7 @@ import (
 )
 
 // A limit is a key under which so many tasks may run (rule Q5). In each sub-queue as many waiting tasks are available
-// as there are free slots, shelf at most, the first ones in order. All others are blocked, and no fetch looks at
+// as there are free slots, mostReady at most, the first ones in order. All others are blocked, and no fetch looks at
 // them.
 type limit struct {
 	lifecycle.Cap
@@ -35,9 +35,9 @@ type limit struct {
 }
 
 const (
-	// shelf is how many tasks of a sub-queue a limit makes available at most. A task that is given makes room for the
-	// next.
-	shelf = 100
+	// mostReady is how many tasks of a sub-queue a limit makes available at most. A task that is given makes room for
+	// the next.
+	mostReady = 100
 	// doors is how many sub-queues of a limit one step brings in order beside those of its own tasks. Of all its
 	// limits it brings mostAtOnce in order at most, and stops once it has changed mostAtOnce tasks there.
 	doors = 20
@@ -121,15 +121,15 @@ func (b *txn) hears(l *limit, slots int) error {
 	return nil
 }
 
-// spot is a task's place in an order.
-type spot struct {
+// position is where a task stands in an order.
+type position struct {
 	id   task.ID
 	rank int
 }
 
-func readSpot(row scanner) (s spot, err error) { return s, row.Scan(&s.id, &s.rank) }
+func readPosition(row scanner) (s position, err error) { return s, row.Scan(&s.id, &s.rank) }
 
-func inOrder(a, b spot) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) }
+func inOrder(a, b position) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) }
 
 // settle notes that l's free slots or its line have changed: the end of the step brings every sub-queue in order (rule
 // Q5).
@@ -202,7 +202,7 @@ func (b *txn) goRound(l *limit, was round) error {
 		if wrapped := l.round.at < l.round.end; wrapped {
 			end = l.round.end
 		}
-		subs, err := rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "line_lanes", l.id, l.round.at, left, end)
+		subs, err := rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "line_subqueues", l.id, l.round.at, left, end)
 		if err != nil {
 			return err
 		}
@@ -263,17 +263,17 @@ func (b *txn) rounds(from int64, most int) ([]int64, error) {
 	return rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "rounds", from, most)
 }
 
-// settleSubQueue makes the first waiting tasks of a sub-queue available, as many as there are free slots, shelf at
-// most. If there are more slots than that, suspects have a shelf of their own: they are given one by one, and must
+// settleSubQueue makes the first waiting tasks of a sub-queue available, as many as there are free slots, mostReady at
+// most. If there are more slots than that, suspects are counted apart: they are given one by one, and must
 // not delay others. It looks at few more rows than it changes, and says whether that was all.
 func (b *txn) settleSubQueue(l *limit, sub int64) (all bool, err error) {
 	free := l.free()
-	if free <= shelf {
+	if free <= mostReady {
 		return b.settleLine(line{"line", []any{l.id, sub}}, free)
 	}
-	all, err = b.settleLine(line{"part", []any{l.id, sub, 0}}, shelf)
+	all, err = b.settleLine(line{"part", []any{l.id, sub, 0}}, mostReady)
 	if err == nil && all {
-		all, err = b.settleLine(line{"part", []any{l.id, sub, 1}}, shelf)
+		all, err = b.settleLine(line{"part", []any{l.id, sub, 1}}, mostReady)
 	}
 	return all, err
 }
@@ -284,9 +284,9 @@ type line struct {
 	args []any
 }
 
-// settleLine brings one line in order, 3·shelf changes at most.
+// settleLine brings one line in order, 3·mostReady changes at most.
 func (b *txn) settleLine(in line, free int) (all bool, err error) {
-	const most = 3 * shelf
+	const most = 3 * mostReady
 	var open int
 	if err = b.scan(in.name+"_count", append(in.args[:len(in.args):len(in.args)], most), &open); err != nil {
 		return false, err
@@ -307,11 +307,11 @@ func (b *txn) settleLine(in line, free int) (all bool, err error) {
 // swap has tasks that came later, and stand before some that were chosen, take their place. Most often there are none.
 func (b *txn) swap(in line, free int) error {
 	for _, n := range []int{1, free} {
-		last, err := b.spots(in, "_last", n)
+		last, err := b.positions(in, "_last", n)
 		if err != nil {
 			return err
 		}
-		next, err := b.spots(in, "_next", n)
+		next, err := b.positions(in, "_next", n)
 		if err != nil {
 			return err
 		}
@@ -333,8 +333,8 @@ func (b *txn) swap(in line, free int) error {
 	return nil
 }
 
-func (b *txn) spots(in line, which string, n int) ([]spot, error) {
-	return rows(b, readSpot, in.name+which, append(in.args[:len(in.args):len(in.args)], n)...)
+func (b *txn) positions(in line, which string, n int) ([]position, error) {
+	return rows(b, readPosition, in.name+which, append(in.args[:len(in.args):len(in.args)], n)...)
 }
 
 // turn makes n of those in line available, the first blocked ones; or blocked, the last available ones.
@@ -344,7 +344,7 @@ func (b *txn) turn(to task.State, in line, n int) (int, error) {
 	if to == task.Blocked {
 		which = "_last"
 	}
-	found, err := b.spots(in, which, n)
+	found, err := b.positions(in, which, n)
 	if err != nil {
 		return 0, err
 	}
@@ -352,7 +352,7 @@ func (b *txn) turn(to task.State, in line, n int) (int, error) {
 }
 
 // setState changes the state of tasks, and nothing else of them.
-func (b *txn) setState(to task.State, found []spot) error {
+func (b *txn) setState(to task.State, found []position) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -376,23 +376,23 @@ func listOf(ids []task.ID) string {
 	return string(append(text, ']'))
 }
 
-// displace asks for a slot: running rivals are to stop, and older waiting ones are superseded. It touches most tasks
-// at most, and says how many. Once that was all, t waits like others.
+// displace asks for a slot: running tasks that displace are to stop, and older waiting ones are superseded. It
+// touches most tasks at most, and says how many. Once that was all, t waits like others.
 func (b *txn) displace(t *taskRow, most int) (n int, err error) {
-	guests, err := rows(b, readID, "guests", t.limit, most)
-	for _, id := range guests {
+	displaceable, err := rows(b, readID, "displaceable", t.limit, most)
+	for _, id := range displaceable {
 		if err != nil {
 			return n, err
 		}
 		var other *taskRow
-		if other, err = b.get(id); err == nil && other.Rival() {
+		if other, err = b.get(id); err == nil && other.Displaces() {
 			other.Stop = task.ReasonReplaced
 			n++
 			err = b.save(other)
 		}
 	}
 	for last := task.ID(0); err == nil && n < most; {
-		older, err := rows(b, readID, "rivals", t.limit, int64(last), int64(t.ID), most)
+		older, err := rows(b, readID, "displacing", t.limit, int64(last), int64(t.ID), most)
 		if err != nil {
 			return n, err
 		}
@@ -402,7 +402,7 @@ func (b *txn) displace(t *taskRow, most int) (n int, err error) {
 			if err != nil {
 				return n, err
 			}
-			if other.Rival() && other.State.Waiting() {
+			if other.Displaces() && other.State.Waiting() {
 				n++
 				if err := b.discard(other, task.ReasonSuperseded); err != nil || n == most {
 					return n, err

@@ -244,7 +244,7 @@ func (t *maintenance) expired() error {
 
 func (t *maintenance) due() error {
 	turn := &t.db.turns.sub
-	subs, err := rows(t.txn, readSubQueue, "lanes", turn.Load(), mostLooked)
+	subs, err := rows(t.txn, readSubQueue, "subqueues", turn.Load(), mostLooked)
 	if len(subs) < mostLooked {
 		defer turn.Store(0)
 	}

@@ -83,7 +83,7 @@ func (b *txn) act(t *taskRow, act driver.OpRequest) (answer driver.OpAnswer, oth
 	case driver.OpDelete:
 		return driver.Done, 0, b.remove(t)
 	case driver.OpMove:
-		if t.sub, err = b.subQueue(place{act.Queue, t.Kind}); err != nil {
+		if t.sub, err = b.subQueue(subQueueName{act.Queue, t.Kind}); err != nil {
 			return "", 0, err
 		}
 	case driver.OpRetry:

@@ -24,17 +24,17 @@ type taskRow struct {
 func readTask(row scanner) (t taskRow, err error) {
 	var state, class, rank int
 	var runAt, enqueued, expires, started, ended, window int64
-	var cold []byte
+	var options []byte
 	err = row.Scan(&t.ID, &t.sub, &t.Queue, &t.Kind, &state, &class, &rank, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
 		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
-		&t.Key, &window, &t.limit, &t.Args, &cold, &t.Reason, &t.Stop)
+		&t.Key, &window, &t.limit, &t.Args, &options, &t.Reason, &t.Stop)
 	if err != nil {
 		return t, err
 	}
 	t.State, t.Suspect, t.Front = lifecycle.States[state], class > lifecycle.Clear, lifecycle.IsFront(rank)
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instantOf(runAt), instantOf(enqueued), instantOf(expires),
 		instantOf(started), instantOf(ended), instantOf(window)
-	return t, t.Thaw(cold)
+	return t, t.UnmarshalOptions(options)
 }
 
 // columns are those of task_update, and the first ones of task_insert.
@@ -46,11 +46,11 @@ func (t *taskRow) columns() []any {
 
 // spelling are the columns that change only if somebody gives the task other arguments or options.
 func (t *taskRow) spelling() []any {
-	cold := t.Cold()
-	if cold == nil {
-		cold = []byte{}
+	options := t.MarshalOptions()
+	if options == nil {
+		options = []byte{}
 	}
-	return []any{[]byte(t.Args), cold}
+	return []any{[]byte(t.Args), options}
 }
 
 // get reads one task; nil where there is none.

@@ -13,7 +13,7 @@ import (
 func TestQueuePlans(t *testing.T) {
 	s := inside(openAt(t, t.TempDir()))
 	want := map[string]string{"ready": "dibs_tasks_ready", "due": "dibs_tasks_due", "next_due": "dibs_tasks_due", "line_any": "dibs_tasks_line", "line_count": "dibs_tasks_line", "line_last": "dibs_tasks_line",
-		"line_next": "dibs_tasks_line", "line_lanes": "dibs_tasks_line", "rivals": "dibs_tasks_rivals", "guests": "dibs_tasks_slots", "rounds": "dibs_limits_round", "lanes_of": "dibs_lanes_of", "blocked": "dibs_tasks_line", "slots": "dibs_tasks_slots",
+		"line_next": "dibs_tasks_line", "line_subqueues": "dibs_tasks_line", "displacing": "dibs_tasks_displacing", "displaceable": "dibs_tasks_slots", "rounds": "dibs_limits_round", "subqueues_of": "dibs_subqueues_of", "blocked": "dibs_tasks_line", "slots": "dibs_tasks_slots",
 		"limit_get": "dibs_tasks_slots", "limits_from": "dibs_tasks_slots", "limit_declare": "dibs_tasks_slots", "limit_find": "dibs_tasks_slots", "running": "dibs_tasks_running", "running_count": "dibs_tasks_running",
 		"expired": "dibs_tasks_expire", "windows": "dibs_tasks_window", "old": "dibs_tasks_ended", "task_by_key": "dibs_tasks_unique", "workers_there": "dibs_workers_there"}
 	err := s.write(t.Context(), func(tx *sql.Tx) error {

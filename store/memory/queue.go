@@ -25,11 +25,11 @@ type queueState struct {
 	last    task.ID
 	ids     []task.ID // ascending; those of deleted tasks go when there are many
 	tasks   map[task.ID]*taskRow
-	subs    map[place]*subQueue
+	subs    map[subQueueName]*subQueue
 	limits  map[task.Hash]*limit
 	keys    map[task.Hash]*taskRow // who holds a unique key
 	workers map[lease.Ref]*worker
-	pauses  map[place]driver.Pause
+	pauses  map[subQueueName]driver.Pause
 	rates   map[string]*lifecycle.Bucket
 	counts  map[driver.Count]int64 // their N is 0
 
@@ -39,14 +39,14 @@ type queueState struct {
 	hints   map[string]map[chan struct{}]bool
 }
 
-// A place is a queue and a kind. In a pause, either may be empty.
-type place struct{ queue, kind string }
+// A subQueueName is a queue and a kind. In a pause, either may be empty.
+type subQueueName struct{ queue, kind string }
 
 // taskRow is the row of a task.
 type taskRow struct {
 	lifecycle.Task
 	limit *limit // nil where it has none
-	// Its positions: in the heap of its state, among the nominees of its door, and in expiry.
+	// Its positions: in the heap of its state, among the nominees of its line, and in expiry.
 	at, nominated, expires int
 }
 
@@ -57,8 +57,8 @@ type worker struct {
 }
 
 func newQueueState(b *Backend) *queueState {
-	d := &queueState{b: b, tasks: map[task.ID]*taskRow{}, subs: map[place]*subQueue{}, limits: map[task.Hash]*limit{},
-		keys: map[task.Hash]*taskRow{}, workers: map[lease.Ref]*worker{}, pauses: map[place]driver.Pause{},
+	d := &queueState{b: b, tasks: map[task.ID]*taskRow{}, subs: map[subQueueName]*subQueue{}, limits: map[task.Hash]*limit{},
+		keys: map[task.Hash]*taskRow{}, workers: map[lease.Ref]*worker{}, pauses: map[subQueueName]driver.Pause{},
 		rates: map[string]*lifecycle.Bucket{}, counts: map[driver.Count]int64{}, ended: map[task.State]*taskHeap{},
 		hints: map[string]map[chan struct{}]bool{}}
 	d.expiry = taskHeap{before: func(x, y *taskRow) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *taskRow) *int { return &t.expires }}

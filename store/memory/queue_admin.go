@@ -14,15 +14,15 @@ import (
 
 func (a admin) Queues(ctx context.Context) ([]driver.SubQueue, error) {
 	return on(ctx, a.queueState, func(now time.Time) []driver.SubQueue {
-		subs := map[place]*driver.SubQueue{}
-		sub := func(at place) *driver.SubQueue {
+		subs := map[subQueueName]*driver.SubQueue{}
+		sub := func(at subQueueName) *driver.SubQueue {
 			if subs[at] == nil {
 				subs[at] = &driver.SubQueue{Queue: at.queue, Kind: at.kind, Depth: map[task.State]int{}}
 			}
 			return subs[at]
 		}
 		for _, t := range a.tasks {
-			l := sub(place{t.Queue, t.Kind})
+			l := sub(subQueueName{t.Queue, t.Kind})
 			l.Depth[t.State]++
 			if (t.State == task.Available || t.State == task.Blocked) && (l.Oldest.IsZero() || t.RunAt.Before(l.Oldest)) {
 				l.Oldest = t.RunAt

@@ -117,16 +117,16 @@ func (f *fetch) dispatch(t *taskRow) {
 	}
 }
 
-// displace asks for a slot: running rivals are to stop, and older waiting ones are superseded.
+// displace asks for a slot: running tasks that displace are to stop, and older waiting ones are superseded.
 func (f *fetch) displace(t *taskRow) {
 	f.pull(t)
 	t.Displaced = true
 	for _, other := range t.limit.running {
-		if other.Rival() && other.Stop == "" {
+		if other.Displaces() && other.Stop == "" {
 			other.Stop = task.ReasonReplaced
 		}
 	}
-	for _, other := range t.limit.rivals {
+	for _, other := range t.limit.displacing {
 		if other.ID < t.ID {
 			f.discard(other, task.ReasonSuperseded, f.now)
 		}

@@ -15,14 +15,14 @@ type limit struct {
 	key     string
 	token   lease.Token // the largest that was given under it
 	running map[task.ID]*taskRow
-	doors   map[place]*door
-	// rivals are those that wait for it and declared Displace: a newer one supersedes them.
-	rivals map[task.ID]*taskRow
+	lines   map[subQueueName]*line
+	// displacing are those that wait for it and declared Displace: a newer one supersedes them.
+	displacing map[task.ID]*taskRow
 }
 
-// A door is where the tasks of one sub-queue wait for a limit. As many as there are free slots are its
+// A line is where the tasks of one sub-queue wait for a limit. As many as there are free slots are its
 // nominees: available, the first ones in order. All others are blocked, and no fetch looks at them.
-type door struct {
+type line struct {
 	nominees taskHeap // the last one in order first: it is the one to step back
 	blocked  taskHeap // the first one in order first
 }
@@ -32,7 +32,7 @@ func (d *queueState) declare(s *task.Spec, now time.Time) *limit {
 	h := s.Limit.Hash(s.Kind)
 	l := d.limits[h]
 	if l == nil {
-		l = &limit{key: s.Limit.Key, Cap: lifecycle.Cap{Max: s.Limit.Slots()}, running: map[task.ID]*taskRow{}, doors: map[place]*door{}, rivals: map[task.ID]*taskRow{}}
+		l = &limit{key: s.Limit.Key, Cap: lifecycle.Cap{Max: s.Limit.Slots()}, running: map[task.ID]*taskRow{}, lines: map[subQueueName]*line{}, displacing: map[task.ID]*taskRow{}}
 		d.limits[h] = l
 	}
 	if was := l.Max; l.hears(s.Limit.Slots()) {
@@ -74,41 +74,41 @@ func (l *limit) vacate(d *queueState, t *taskRow) {
 	l.settle(d)
 }
 
-// line puts t at its door.
-func (l *limit) line(d *queueState, t *taskRow) {
-	at := place{t.Queue, t.Kind}
-	o := l.doors[at]
+// lineUp puts t into its line.
+func (l *limit) lineUp(d *queueState, t *taskRow) {
+	at := subQueueName{t.Queue, t.Kind}
+	o := l.lines[at]
 	if o == nil {
-		o = &door{blocked: taskHeap{before: ranks, pos: position},
+		o = &line{blocked: taskHeap{before: ranks, pos: position},
 			nominees: taskHeap{before: func(x, y *taskRow) bool { return ranks(y, x) }, pos: func(t *taskRow) *int { return &t.nominated }}}
-		l.doors[at] = o
+		l.lines[at] = o
 	}
 	t.State = task.Blocked
 	o.blocked.push(t)
 	o.settle(d, l.free())
 }
 
-// unline takes t away from its door.
-func (l *limit) unline(d *queueState, t *taskRow) {
-	if o := l.doors[place{t.Queue, t.Kind}]; o != nil {
+// leaveLine takes t out of its line.
+func (l *limit) leaveLine(d *queueState, t *taskRow) {
+	if o := l.lines[subQueueName{t.Queue, t.Kind}]; o != nil {
 		o.blocked.drop(t)
 		o.nominees.drop(t)
 		o.settle(d, l.free())
 		if len(o.blocked.tasks)+len(o.nominees.tasks) == 0 {
-			delete(l.doors, place{t.Queue, t.Kind})
+			delete(l.lines, subQueueName{t.Queue, t.Kind})
 		}
 	}
 }
 
-// settle does what a changed number of free slots asks for, at every door (rule Q5).
+// settle does what a changed number of free slots asks for, in every line (rule Q5).
 func (l *limit) settle(d *queueState) {
-	for _, o := range l.doors {
+	for _, o := range l.lines {
 		o.settle(d, l.free())
 	}
 }
 
 // settle makes the nominees the first ones in order, as many as there are free slots.
-func (o *door) settle(d *queueState, free int) {
+func (o *line) settle(d *queueState, free int) {
 	for len(o.nominees.tasks) > free {
 		o.stepBack(d)
 	}
@@ -121,14 +121,14 @@ func (o *door) settle(d *queueState, free int) {
 	}
 }
 
-func (o *door) nominate(d *queueState) {
+func (o *line) nominate(d *queueState) {
 	t := o.blocked.first()
 	o.blocked.drop(t)
 	o.nominees.push(t)
 	d.open(t)
 }
 
-func (o *door) stepBack(d *queueState) {
+func (o *line) stepBack(d *queueState) {
 	t := o.nominees.first()
 	o.nominees.drop(t)
 	d.subQueue(t).readyFor(t).drop(t)
@@ -138,7 +138,7 @@ func (o *door) stepBack(d *queueState) {
 
 // waiting is how many tasks the limit keeps from running.
 func (l *limit) waiting() (n int) {
-	for _, o := range l.doors {
+	for _, o := range l.lines {
 		n += len(o.blocked.tasks)
 	}
 	return n

@@ -11,8 +11,8 @@ import (
 )
 
 // paused says whether a pause holds for a sub-queue.
-func (d *queueState) paused(at place, now time.Time) bool {
-	for _, p := range []place{{}, {queue: at.queue}, {kind: at.kind}, at} {
+func (d *queueState) paused(at subQueueName, now time.Time) bool {
+	for _, p := range []subQueueName{{}, {queue: at.queue}, {kind: at.kind}, at} {
 		if x, found := d.pauses[p]; found && holdsAt(x, now) {
 			return true
 		}
@@ -25,7 +25,7 @@ func holdsAt(p driver.Pause, now time.Time) bool { return p.Until.IsZero() || no
 func (a admin) Pause(ctx context.Context, p driver.Pause) error {
 	_, err := on(ctx, a.queueState, func(now time.Time) any {
 		p.Since, p.Until = now, micro(p.Until)
-		a.pauses[place{p.Queue, p.Kind}] = p
+		a.pauses[subQueueName{p.Queue, p.Kind}] = p
 		kind, reason := p.Event()
 		a.record(kind, reason, now)
 		return nil
@@ -35,7 +35,7 @@ func (a admin) Pause(ctx context.Context, p driver.Pause) error {
 
 func (a admin) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
 	return on(ctx, a.queueState, func(now time.Time) bool {
-		at := place{name, kind}
+		at := subQueueName{name, kind}
 		p, found := a.pauses[at]
 		delete(a.pauses, at)
 		if !found || !holdsAt(p, now) {

@@ -10,7 +10,7 @@ import (
 
 // A subQueue is one kind of task in one queue.
 type subQueue struct {
-	place
+	subQueueName
 	// ready are the tasks that may be fetched, by class: plain ones, suspects, and suspects that took a worker down
 	// (rule Q4).
 	ready [lifecycle.Classes]taskHeap
@@ -18,10 +18,10 @@ type subQueue struct {
 }
 
 func (d *queueState) subQueue(t *taskRow) *subQueue {
-	at := place{t.Queue, t.Kind}
+	at := subQueueName{t.Queue, t.Kind}
 	l := d.subs[at]
 	if l == nil {
-		l = &subQueue{place: at, due: taskHeap{before: sooner, pos: position}}
+		l = &subQueue{subQueueName: at, due: taskHeap{before: sooner, pos: position}}
 		for i := range l.ready {
 			l.ready[i] = taskHeap{before: ranks, pos: position}
 		}
@@ -48,7 +48,7 @@ func (d *queueState) file(t *taskRow) {
 	case t.State == task.Scheduled || t.State == task.Retryable:
 		d.subQueue(t).due.push(t)
 	case t.State == task.Available && t.Queues():
-		t.limit.line(d, t)
+		t.limit.lineUp(d, t)
 	case t.State == task.Available:
 		d.open(t)
 	case t.State == task.Running:
@@ -61,8 +61,8 @@ func (d *queueState) file(t *taskRow) {
 	default:
 		d.ended[t.State].push(t)
 	}
-	if t.Rival() && (t.State == task.Available || t.State == task.Blocked) {
-		t.limit.rivals[t.ID] = t
+	if t.Displaces() && (t.State == task.Available || t.State == task.Blocked) {
+		t.limit.displacing[t.ID] = t
 	}
 	if t.State.Waiting() && !t.ExpiresAt.IsZero() {
 		d.expiry.push(t)
@@ -78,8 +78,8 @@ func (d *queueState) pull(t *taskRow) {
 	case t.State == task.Available || t.State == task.Blocked:
 		l.readyFor(t).drop(t)
 		if t.limit != nil {
-			delete(t.limit.rivals, t.ID)
-			t.limit.unline(d, t)
+			delete(t.limit.displacing, t.ID)
+			t.limit.leaveLine(d, t)
 		}
 	case t.State.Final():
 		d.windows.drop(t)

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync/atomic"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -26,6 +27,8 @@ type database struct {
 	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal compares it. If the namespace's record
 	// is gone, or was made anew with a shorter one, leases of this length may still be held (rule L9).
 	maxTTL atomic.Int64
+	// migrations are those that this program knows: Migrations, except in tests.
+	migrations fs.FS
 }
 
 // reader takes one row of a result set.

@@ -22,7 +22,7 @@ func TestReadingUpgradesNoTables(t *testing.T) {
 	address := ownDatabase(t)
 	db := raw(t, address, nil)
 	age := func(t *testing.T) { exec(t, db, "DELETE FROM dibs_schema ORDER BY version DESC LIMIT 1") }
-	storetest.RunOutdated(t, OpenConfig, address, age, func(t *testing.T) (v int) {
+	storetest.RunOutdated(t, knowing(t, 1), address, age, func(t *testing.T) (v int) {
 		if err := db.QueryRowContext(t.Context(), "SELECT MAX(version) FROM dibs_schema").Scan(&v); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dibs-run/dibs/store"
 )
@@ -19,8 +20,8 @@ import (
 var migrationFiles embed.FS
 
 // Migrations are the files NNNN_name.sql that make the tables, for teams that run migrations themselves (rule H4).
-// Each may be run again. After NNNN, record it: CREATE TABLE IF NOT EXISTS dibs_schema (version INT PRIMARY KEY);
-// INSERT INTO dibs_schema VALUES (NNNN).
+// Each may be run again. Each records its version, and the oldest version whose programs may still use the tables
+// after it (store.Layout).
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
@@ -34,8 +35,8 @@ type migration struct {
 	name    string
 }
 
-func migrations() (all []migration) {
-	names, err := fs.Glob(Migrations(), "*.sql")
+func (d *database) versions() (all []migration) {
+	names, err := fs.Glob(d.migrations, "*.sql")
 	if err != nil {
 		panic(err)
 	}
@@ -51,31 +52,33 @@ func migrations() (all []migration) {
 	return all
 }
 
-// newestSchema is the version that an opened store's tables have.
-func newestSchema() int {
-	all := migrations()
-	return all[len(all)-1].version
+// migrate brings the tables to the newest version we know, and returns the version that they have then: an empty
+// database at once, an older one only for `dibs init`. Servers of the older version may be at work meanwhile. c.Read
+// brings none.
+func (d *database) migrate(ctx context.Context, c store.Config) (version int, did []string, err error) {
+	all := d.versions()
+	newest := all[len(all)-1].version
+	layout, err := d.layout(ctx, d.db)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := layout.Use(newest); err != nil {
+		return 0, nil, fmt.Errorf("mysql store %s: %w", d.addr, err)
+	}
+	switch have := layout.Version; {
+	case have >= newest:
+		return have, nil, nil
+	case have == 0 && c.Read:
+		return 0, nil, c.NotPrepared()
+	case have > 0 && (c.Read || !c.Init):
+		return 0, nil, fmt.Errorf("mysql store %s: %w", d.addr, c.Outdated(have, newest))
+	}
+	did, err = d.upgrade(ctx, all)
+	return newest, did, err
 }
 
-// migrate brings the tables to the newest version we know: an empty database at once, an older
-// one only for `dibs init`, since servers of the older version may still be at work.
-// c.Read brings none.
-func (d *database) migrate(ctx context.Context, c store.Config) (did []string, err error) {
-	all := migrations()
-	newest := newestSchema()
-	have, err := d.version(ctx, d.db)
-	switch {
-	case err != nil:
-		return nil, err
-	case have > newest:
-		return nil, fmt.Errorf("mysql store %s: its tables have version %d and this dibs knows %d at most; upgrade dibs here", d.addr, have, newest)
-	case have == newest:
-		return nil, nil
-	case have == 0 && c.Read:
-		return nil, c.NotPrepared()
-	case have > 0 && (c.Read || !c.Init):
-		return nil, fmt.Errorf("mysql store %s: %w", d.addr, c.Outdated(have, newest))
-	}
+// upgrade applies what is missing of some migrations.
+func (d *database) upgrade(ctx context.Context, all []migration) (did []string, err error) {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return nil, d.explain(err)
@@ -86,45 +89,75 @@ func (d *database) migrate(ctx context.Context, c store.Config) (did []string, e
 		return nil, err
 	}
 	defer unlock()
-	if have, err = d.version(ctx, conn); err != nil {
+	have, err := d.layout(ctx, conn)
+	if err != nil {
 		return nil, err
 	}
 	for _, m := range all {
-		if m.version <= have {
+		if m.version <= have.Version {
 			continue
 		}
-		if err := apply(ctx, conn, m); err != nil {
+		if err := d.apply(ctx, conn, m, have.Version > 0); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", m.name, d.explain(err))
 		}
-		did = append(did, "created tables dibs_*: "+m.name)
+		what := "created tables dibs_*: "
+		if have.Version > 0 {
+			what = fmt.Sprintf("upgraded tables dibs_* from version %d to %d: ", m.version-1, m.version)
+		}
+		did = append(did, what+m.name)
 	}
 	return did, nil
 }
 
-// version is 0 where there are no tables yet.
-func (d *database) version(ctx context.Context, q interface {
+// layout is zero where there are no tables yet. Before v0.1.0 there was no column oldest.
+func (d *database) layout(ctx context.Context, q interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
-}) (v int, err error) {
-	err = q.QueryRowContext(ctx, "SELECT COALESCE(MAX(version), 0) FROM dibs_schema").Scan(&v)
-	if number(err) == 1146 { // no such table
-		return 0, nil
+}) (l store.Layout, err error) {
+	err = q.QueryRowContext(ctx, "SELECT COALESCE(MAX(version), 0), COALESCE(MAX(oldest), 0) FROM dibs_schema").Scan(&l.Version, &l.Oldest)
+	switch number(err) {
+	case 1146: // no such table
+		return store.Layout{}, nil
+	case 1054: // no such column
+		err = q.QueryRowContext(ctx, "SELECT COALESCE(MAX(version), 0) FROM dibs_schema").Scan(&l.Version)
 	}
-	return v, d.explain(err)
+	return l, d.explain(err)
 }
 
 // apply runs one migration. All its statements may be run again, since DDL commits by itself.
-func apply(ctx context.Context, conn *sql.Conn, m migration) error {
-	text, err := fs.ReadFile(Migrations(), m.name)
-	if err != nil {
+//
+// A statement that changes a table waits for the transactions that use it, and everybody who comes later waits behind
+// the statement. So among working servers it waits for a second at most, which a heartbeat can bear, and lets them go
+// on before it tries again.
+func (d *database) apply(ctx context.Context, conn *sql.Conn, m migration, amongServers bool) error {
+	text, err := fs.ReadFile(d.migrations, m.name)
+	if err != nil || !amongServers {
+		if err == nil {
+			_, err = conn.ExecContext(ctx, string(text))
+		}
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, string(text)); err != nil {
+	if _, err := conn.ExecContext(ctx, "SET @dibs_wait = @@lock_wait_timeout; SET SESSION lock_wait_timeout = 1"); err != nil {
 		return err
 	}
-	_, err = conn.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS dibs_schema (version INT NOT NULL PRIMARY KEY) ENGINE=InnoDB;
-		INSERT INTO dibs_schema (version) VALUES (`+strconv.Itoa(m.version)+`) ON DUPLICATE KEY UPDATE version = dibs_schema.version`)
-	return err
+	defer func() {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "SET SESSION lock_wait_timeout = @dibs_wait")
+	}()
+	for end := time.Now().Add(upgradeWait); ; {
+		_, err := conn.ExecContext(ctx, string(text))
+		if n := number(err); n != 1205 && n != 1213 || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(upgradePause):
+		}
+	}
 }
+
+// upgradeWait is how long an upgrade tries to get at a table that is in use, and upgradePause how long it lets the
+// servers go on between two attempts.
+const upgradeWait, upgradePause = time.Minute, 300 * time.Millisecond
 
 // lockSchema keeps two processes from migrating at once. DDL commits by itself, so no transaction
 // could; the lock's name is the server's, so it names the database.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"strings"
@@ -23,6 +24,11 @@ const mostConns = 16
 // not dibs's go to the driver (tls, timeout, …); socket=/path connects through a Unix socket. Errors wrap
 // lease.ErrUnavailable if the server does not answer.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
+	return openKnowing(ctx, c, Migrations())
+}
+
+// openKnowing is OpenConfig of a program that knows these migrations.
+func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.Store, error) {
 	cfg, err := driverConfig(c.URL)
 	if err != nil {
 		return nil, fmt.Errorf("mysql store %s: %w", c, err)
@@ -35,7 +41,7 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	db.SetMaxOpenConns(mostConns)
 	db.SetMaxIdleConns(mostConns)
 	db.SetConnMaxIdleTime(time.Minute) // long before any wait_timeout
-	s, err := open(ctx, db, c, false)
+	s, err := open(ctx, db, c, false, migrations)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -50,21 +56,22 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 // for as long as it is open, so the pool needs at least three. The queue takes less than half of them at a time, as
 // the pool is bounded when New is called. Close leaves the pool open. c.URL may be nil.
 func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
-	return open(ctx, db, c, true)
+	return open(ctx, db, c, true, Migrations())
 }
 
-func open(ctx context.Context, db *sql.DB, c store.Config, shared bool) (*store.Store, error) {
+// open makes a store of a program that knows these migrations.
+func open(ctx context.Context, db *sql.DB, c store.Config, shared bool, migrations fs.FS) (*store.Store, error) {
 	if err := store.CheckNamespace(c.Namespace); err != nil {
 		return nil, fmt.Errorf("mysql store: %w", err)
 	}
-	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace), shared: shared}
+	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace), shared: shared, migrations: migrations}
 	d.maxTTL.Store(c.Longest().Microseconds())
 	srv, err := d.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d.identity = srv.identity()
-	tables, err := d.migrate(ctx, c)
+	version, tables, err := d.migrate(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +83,7 @@ func open(ctx context.Context, db *sql.DB, c store.Config, shared bool) (*store.
 	s := &store.Store{
 		Kind: "mysql", URL: d.addr, Leases: leases{d}, Ticks: ticks{d}, History: told{d},
 		Properties: store.Properties{Reach: store.Fleet, InstallationID: m.installation, MaxTTL: m.maxTTL,
-			Durable: srv.durable(), Weaker: srv.weaker(), Schema: newestSchema()},
+			Durable: srv.durable(), Weaker: srv.weaker(), Schema: version},
 		Prepared: append(tables, made...),
 		Close:    func() error { return nil },
 	}

@@ -74,8 +74,8 @@ type (
 	counter struct {
 		queue, kind, name string
 	}
-	// A place is a queue and a kind.
-	place struct{ queue, kind string }
+	// A subQueueName is a queue and a kind.
+	subQueueName struct{ queue, kind string }
 )
 
 func (b *txn) reset() {

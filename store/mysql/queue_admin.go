@@ -15,8 +15,8 @@ import (
 
 // Queues fulfils driver.Admin.
 func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
-	subs := map[place]*driver.SubQueue{}
-	at := func(p place) *driver.SubQueue {
+	subs := map[subQueueName]*driver.SubQueue{}
+	at := func(p subQueueName) *driver.SubQueue {
 		if subs[p] == nil {
 			subs[p] = &driver.SubQueue{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
 		}
@@ -24,7 +24,7 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 	}
 	var pauses []driver.Pause
 	read := func(r *sql.Rows) error {
-		var p place
+		var p subQueueName
 		var state, n int
 		var oldest int64
 		if err := r.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
@@ -51,7 +51,7 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 	}
 	for _, p := range pauses {
 		if p.Queue != "" && p.Kind != "" {
-			at(place{p.Queue, p.Kind})
+			at(subQueueName{p.Queue, p.Kind})
 		}
 	}
 	out = make([]driver.SubQueue, 0, len(subs))

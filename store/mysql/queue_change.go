@@ -9,7 +9,7 @@ import (
 )
 
 // columnNames are the columns of dibs_tasks that task.columns gives, in its order.
-var columnNames = []string{"lane", "queue", "kind", "state", "class", "ordinal", "priority", "run_at", "due_at",
+var columnNames = []string{"subqueue", "queue", "kind", "state", "class", "ordinal", "priority", "run_at", "due_at",
 	"enqueued", "expires", "lapses", "started", "ended", "done", "attempts", "granted", "crashes", "snoozes",
 	"begun", "displaced", "token", "worker", "holder", "completed", "ukey", "win", "limited", "line", "reason", "stop"}
 
@@ -50,7 +50,7 @@ func (b *txn) writeTasks(p *packet, tasks []*taskRow) {
 		}
 		if t.respelt {
 			p.fit(weight(&t.Spec))
-			p.add("update-spec", cold(&t.Spec), []byte(t.Args), int64(t.ID))
+			p.add("update-spec", options(&t.Spec), []byte(t.Args), int64(t.ID))
 		}
 	}
 	for _, to := range []task.State{task.Blocked, task.Available} {

@@ -11,7 +11,7 @@ import (
 
 // easy says that the packet can give the task if no other fetch does, whatever else it decides.
 func (f *fetch) easy(c candidate) bool {
-	return c.class == 0 && c.limit == nil && f.rates[c.place.kind] == nil && (c.expires == 0 || c.expires > micros(f.now))
+	return c.class == 0 && c.limit == nil && f.rates[c.name.kind] == nil && (c.expires == 0 || c.expires > micros(f.now))
 }
 
 // claims are plain tasks that a packet gives, as far as no other fetch does.
@@ -45,7 +45,7 @@ func (f *fetch) claim() *claims {
 	for _, x := range f.found {
 		if f.easy(x) {
 			c.ids = append(c.ids, int64(x.id))
-			if sub := subQueueNumber(x.place); !slices.Contains(c.subs, any(sub)) {
+			if sub := subQueueNumber(x.name); !slices.Contains(c.subs, any(sub)) {
 				c.subs = append(c.subs, sub)
 			}
 		}

@@ -24,14 +24,14 @@ func (f *fetch) room() int {
 // dispatchAll meets candidates in order, as many as there is room for.
 func (f *fetch) dispatchAll() error {
 	slices.SortFunc(f.found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(slices.Index(f.r.Queues, a.place.queue), slices.Index(f.r.Queues, b.place.queue)),
+		return cmp.Or(cmp.Compare(slices.Index(f.r.Queues, a.name.queue), slices.Index(f.r.Queues, b.name.queue)),
 			cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id))
 	})
 	if err := f.preload(); err != nil {
 		return err
 	}
 	for _, c := range f.found {
-		rate := f.rates[c.place.kind]
+		rate := f.rates[c.name.kind]
 		switch {
 		case f.room() <= 0:
 			return nil
@@ -61,7 +61,7 @@ func (f *fetch) dispatchAll() error {
 		if err != nil {
 			return err
 		}
-		if t == nil || t.State != task.Available || t.sub != subQueueNumber(c.place) || !f.wants(t.Class()) {
+		if t == nil || t.State != task.Available || t.sub != subQueueNumber(c.name) || !f.wants(t.Class()) {
 			f.again = true // somebody has met or moved it since, or it has become suspect: there may be more behind
 			continue
 		}
@@ -94,7 +94,7 @@ func (f *fetch) preload() error {
 		f.again = f.stuck
 	}
 	for _, c := range f.found {
-		rate := f.rates[c.place.kind]
+		rate := f.rates[c.name.kind]
 		over := f.over(c) && ended < mostEnded // of these all are met
 		if !over && len(ids)-ended >= f.room()+spare || f.easy(c) || f.locked[c.id] || !f.prompt(c) || !f.wants(c.class) || rate != nil && !rate.Ready(f.now) {
 			continue

@@ -4,9 +4,9 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// displace asks for a slot: running rivals are to stop, and older waiting ones are superseded. If another transaction
-// has one of them, which may be rolled back, or if there are more rivals than a step may end, t asks again when it is
-// met again.
+// displace asks for a slot: running tasks that displace are to stop, and older waiting ones are superseded. If
+// another transaction has one of them, which may be rolled back, or if there are more such tasks than a step may end,
+// t asks again when it is met again.
 func (b *txn) displace(t *taskRow) (more bool, err error) {
 	running, err := b.find("tasks-slots", b.q.ns, t.limit[:])
 	if err != nil {
@@ -18,7 +18,7 @@ func (b *txn) displace(t *taskRow) (more bool, err error) {
 	asked := true
 	for _, other := range running {
 		switch {
-		case other.State != task.Running || !other.Rival() || other.Stop != "":
+		case other.State != task.Running || !other.Displaces() || other.Stop != "":
 		case b.locked[other.ID]:
 			asked = false
 		default:
@@ -26,14 +26,14 @@ func (b *txn) displace(t *taskRow) (more bool, err error) {
 			b.save(other)
 		}
 	}
-	older, err := b.find("tasks-rivals", b.q.ns, t.limit[:], int64(t.ID), mostEnded)
+	older, err := b.find("tasks-displacing", b.q.ns, t.limit[:], int64(t.ID), mostEnded)
 	if err != nil {
 		return false, err
 	}
 	ended := 0
 	for _, other := range older {
 		switch {
-		case !other.Rival() || !other.State.Waiting():
+		case !other.Displaces() || !other.State.Waiting():
 		case b.locked[other.ID]:
 			asked = false
 		default:

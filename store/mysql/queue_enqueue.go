@@ -92,7 +92,7 @@ type known struct {
 }
 
 func (q queues) newSubQueues(ctx context.Context, specs []task.Spec) error {
-	p, subs := new(packet), map[place]bool{}
+	p, subs := new(packet), map[subQueueName]bool{}
 	q.addSubQueues(p, subs, specs)
 	if len(subs) == 0 {
 		return nil
@@ -104,17 +104,17 @@ func (q queues) newSubQueues(ctx context.Context, specs []task.Spec) error {
 	return nil
 }
 
-func (q queues) addSubQueues(p *packet, subs map[place]bool, specs []task.Spec) {
+func (q queues) addSubQueues(p *packet, subs map[subQueueName]bool, specs []task.Spec) {
 	for _, s := range specs {
-		at := place{s.Queue, s.Kind}
+		at := subQueueName{s.Queue, s.Kind}
 		if _, ok := q.known.subs.Load(at); !ok && !subs[at] {
 			subs[at] = true
-			p.add("add-lane", q.ns, []byte(s.Queue), []byte(s.Kind), 0)
+			p.add("add-subqueue", q.ns, []byte(s.Queue), []byte(s.Kind), 0)
 		}
 	}
 }
 
-func (k *known) keep(subs map[place]bool) {
+func (k *known) keep(subs map[subQueueName]bool) {
 	for at := range subs {
 		k.subs.Store(at, true)
 	}
@@ -122,7 +122,7 @@ func (k *known) keep(subs map[place]bool) {
 
 // enqueuePlain takes in tasks that depend on no others, with one packet that decides by itself.
 func (q queues) enqueuePlain(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
-	p, subs := new(packet), map[place]bool{}
+	p, subs := new(packet), map[subQueueName]bool{}
 	q.addSubQueues(p, subs, specs)
 	p.add("begin").add("clock").add("insert-tasks")
 	for i, s := range specs {
@@ -159,8 +159,8 @@ func (q queues) addPlain(p *packet, s task.Spec) {
 	s.RetryUntil = instant(micros(s.RetryUntil))
 	t := lifecycle.Task{Task: driver.Task{Spec: s}}
 	at, delay, expires := micros(s.RunAt), s.Delay.Microseconds(), micros(s.ExpiresAt)
-	p.add("plain-row", q.ns, subQueueNumber(place{s.Queue, s.Kind}), []byte(s.Queue), []byte(s.Kind), at, at, delay, t.Rank(), s.Priority,
-		at, at, delay, at, at, delay, at, at, delay, expires, expires, cold(&s), []byte(s.Args))
+	p.add("plain-row", q.ns, subQueueNumber(subQueueName{s.Queue, s.Kind}), []byte(s.Queue), []byte(s.Kind), at, at, delay, t.Rank(), s.Priority,
+		at, at, delay, at, at, delay, at, at, delay, expires, expires, options(&s), []byte(s.Args))
 }
 
 // admission takes in a batch of tasks, one after the other.
@@ -310,7 +310,7 @@ func (b *txn) holder(h task.Hash) (*taskRow, error) {
 
 // make is a new task of a spec.
 func (b *txn) make(s task.Spec) *taskRow {
-	t := &taskRow{Task: lifecycle.New(s, b.now), isNew: true, sub: subQueueNumber(place{s.Queue, s.Kind})}
+	t := &taskRow{Task: lifecycle.New(s, b.now), isNew: true, sub: subQueueNumber(subQueueName{s.Queue, s.Kind})}
 	t.ID = task.ID(1<<60 + len(b.added)) // after all that are there
 	if s.Limit != nil {
 		h := s.Limit.Hash(s.Kind)
@@ -373,7 +373,7 @@ func (b *txn) insert(p *packet) (readers []reader) {
 
 func (b *txn) rows(tasks []*taskRow) (all rows) {
 	for _, t := range tasks {
-		all = append(all, append(append([]any{b.q.ns}, t.columns()...), cold(&t.Spec), []byte(t.Args)))
+		all = append(all, append(append([]any{b.q.ns}, t.columns()...), options(&t.Spec), []byte(t.Args)))
 	}
 	return all
 }

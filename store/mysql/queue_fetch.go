@@ -140,15 +140,15 @@ func (f *fetch) giveAll() error {
 func (f *fetch) look() (done bool, err error) {
 	var live, more bool
 	var held holding
-	var places []place
+	var places []subQueueName
 	var took int64
 	first := f.now.IsZero() // else what was read before is not part of it
 	f.rates, f.looked = map[string]*rate{}, map[look]bool{}
-	known := f.fetched(f.q.known.places())
+	known := f.fetched(f.q.known.names())
 	err = f.ask(func(p *packet) []reader {
 		ns := f.q.ns
-		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("lanes", ns)
-		readers := append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readPlaces(&places)}, f.addSubQueues(p, known)...)
+		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("subqueues", ns)
+		readers := append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readSubQueueNames(&places)}, f.addSubQueues(p, known)...)
 		p.add("took")
 		return append(readers, func(r *sql.Rows) error { return r.Scan(&took) })
 	})
@@ -179,7 +179,7 @@ func (f *fetch) look() (done bool, err error) {
 }
 
 // lookAgain reads the sub-queues that were not known.
-func (f *fetch) lookAgain(known []*subQueue, places []place) error {
+func (f *fetch) lookAgain(known []*subQueue, places []subQueueName) error {
 	fresh := slices.DeleteFunc(f.fetched(places), func(x *subQueue) bool {
 		return slices.ContainsFunc(known, func(y *subQueue) bool { return y.at == x.at })
 	})
@@ -198,17 +198,17 @@ func (f *fetch) lookAgain(known []*subQueue, places []place) error {
 }
 
 // places are the sub-queues that this process knows.
-func (k *known) places() (all []place) {
+func (k *known) names() (all []subQueueName) {
 	k.subs.Range(func(at, _ any) bool {
-		all = append(all, at.(place))
+		all = append(all, at.(subQueueName))
 		return true
 	})
 	return all
 }
 
-func readPlaces(to *[]place) reader {
+func readSubQueueNames(to *[]subQueueName) reader {
 	return func(r *sql.Rows) error {
-		var at place
+		var at subQueueName
 		err := r.Scan(&at.queue, &at.kind)
 		*to = append(*to, at)
 		return err
@@ -216,7 +216,7 @@ func readPlaces(to *[]place) reader {
 }
 
 // fetched are the places from which the fetch may give.
-func (f *fetch) fetched(places []place) (all []*subQueue) {
+func (f *fetch) fetched(places []subQueueName) (all []*subQueue) {
 	for _, at := range places {
 		if slices.Contains(f.r.Queues, at.queue) && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, at.kind)) {
 			all = append(all, &subQueue{at: at})

@@ -87,7 +87,7 @@ func (s *counted) took(what string, most int64, f func()) {
 func like(t testing.TB, db *sql.DB, id task.ID, n int, said map[string]string) {
 	t.Helper()
 	var names, values []string
-	for _, name := range append([]string{"ns", "cold", "args"}, columnNames...) {
+	for _, name := range append([]string{"ns", "options", "args"}, columnNames...) {
 		value := said[name]
 		switch {
 		case name == "ukey":
@@ -129,7 +129,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	})
 	fetch := func(w lease.Ref, most int, kinds ...string) driver.Fetch {
 		t.Helper()
-		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
+		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Crashers: true})
 		if err != nil || f.Gone {
 			t.Fatalf("fetch: %+v, %v", f, err)
 		}
@@ -294,11 +294,11 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 	s := countedStore(t, c)
 	db := raw(t, c.URL.String(), nil)
 	w := joined(t, s.Store)
-	rival := spec(func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", Max: 1, OnContention: task.Displace} })
-	id := enqueue(t, s.Queue, rival)[0].ID
+	displacing := spec(func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", Max: 1, OnContention: task.Displace} })
+	id := enqueue(t, s.Queue, displacing)[0].ID
 	first := fetchSome(t, s.Store, w, 1).Tasks
 	like(t, db, id, n, map[string]string{"state": "1", "holder": "0", "worker": "0"})
-	urgent := rival
+	urgent := displacing
 	urgent.Priority = 9
 	last := enqueue(t, s.Queue, urgent)[0].ID
 	if err := s.Queue.(queues).step(t.Context(), func(b *txn) error {
@@ -384,7 +384,7 @@ func TestTheBlockedAreCountedInSteps(t *testing.T) {
 		_, _ = db.ExecContext(context.Background(), "DELETE t FROM dibs_tasks t FORCE INDEX (listed) WHERE t.ns = ?", c.Namespace)
 	})
 	id := enqueue(t, s.Queue, spec(limitOf("l", 1)))[0].ID
-	like(t, db, id, 2*looked, map[string]string{"state": "2", "lane": "t.lane * (i % 2)", "ordinal": "i % 3"})
+	like(t, db, id, 2*looked, map[string]string{"state": "2", "subqueue": "t.subqueue * (i % 2)", "ordinal": "i % 3"})
 	if _, held, _, err := s.Tasks.Task(t.Context(), id); err != nil || held.Waiting != 2*looked {
 		t.Errorf("%d wait, %v", held.Waiting, err)
 	}

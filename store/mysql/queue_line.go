@@ -271,9 +271,9 @@ func (b *txn) readSubQueues(limits []*limit) error {
 				if n := len(l.subs); n > 0 {
 					last = l.subs[n-1]
 				}
-				p.add("from-lane", b.q.ns, l.hash[:], last)
+				p.add("from-subqueue", b.q.ns, l.hash[:], last)
 				for range probes {
-					p.add("next-lane")
+					p.add("next-subqueue")
 					readers = append(readers, func(r *sql.Rows) error {
 						var sub sql.NullInt64
 						err := r.Scan(&sub)

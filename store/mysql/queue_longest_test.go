@@ -120,7 +120,7 @@ func (c *crowded) all(n int, s task.Spec, said map[string]string) task.ID {
 
 func (c *crowded) fetch(queueName string, most int) []queuedriver.Fetched {
 	c.Helper()
-	f, err := c.s.Queue.Fetch(c.Context(), queuedriver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Charged: true})
+	f, err := c.s.Queue.Fetch(c.Context(), queuedriver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Crashers: true})
 	if c.must(err); f.Gone {
 		c.Fatal("the worker's lease has lapsed")
 	}
@@ -226,12 +226,12 @@ func (c *crowded) kinds() {
 }
 
 func (c *crowded) displacing() {
-	rival := in("displace", func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", Max: 1, OnContention: task.Displace} })
-	id := enqueue(c, c.s.Queue, rival)[0].ID
+	displacing := in("displace", func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", Max: 1, OnContention: task.Displace} })
+	id := enqueue(c, c.s.Queue, displacing)[0].ID
 	c.fetch("displace", 1)
 	like(c, c.db, id, c.n, map[string]string{"state": "1", "holder": "0", "worker": "0"})
-	rival.Priority = 9
-	last := enqueue(c, c.s.Queue, rival)[0].ID
+	displacing.Priority = 9
+	last := enqueue(c, c.s.Queue, displacing)[0].ID
 	for range c.n {
 		c.step("supersede: fetch", func() { c.fetch("displace", 10) })
 		if x, _, _, err := c.s.Tasks.Task(c.Context(), last); err != nil || x.State == task.Blocked {

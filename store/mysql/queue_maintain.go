@@ -138,8 +138,8 @@ func (t *maintenance) expired() error {
 }
 
 func (t *maintenance) due() error {
-	var subs []place
-	err := t.run(t.ctx, new(packet).add("lanes", t.ns), readPlaces(&subs))
+	var subs []subQueueName
+	err := t.run(t.ctx, new(packet).add("subqueues", t.ns), readSubQueueNames(&subs))
 	for _, at := range subs {
 		if err != nil {
 			return err

@@ -125,7 +125,7 @@ func (b *txn) act(t *taskRow, act driver.OpRequest) (answer driver.OpAnswer, oth
 		b.remove(t)
 		return driver.Done, 0, nil
 	case driver.OpMove:
-		t.sub = subQueueNumber(place{act.Queue, t.Kind})
+		t.sub = subQueueNumber(subQueueName{act.Queue, t.Kind})
 	case driver.OpRetry:
 		if !t.Reclaims() {
 			break

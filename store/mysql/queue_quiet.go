@@ -78,9 +78,9 @@ func (q *quiet) heed(sub int64) {
 
 // heedEach does so for what was enqueued.
 func (q *quiet) heedEach(specs []task.Spec) {
-	seen := map[place]bool{}
+	seen := map[subQueueName]bool{}
 	for i := range specs {
-		at := place{specs[i].Queue, specs[i].Kind}
+		at := subQueueName{specs[i].Queue, specs[i].Kind}
 		if !seen[at] {
 			seen[at] = true
 			q.heed(subQueueNumber(at))

@@ -49,7 +49,7 @@ func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)
 	w := joined(t, s)
-	at := subQueueNumber(place{"q", "k"})
+	at := subQueueNumber(subQueueName{"q", "k"})
 	hush := func() { // as if each look had been dear
 		for range dearLooks {
 			s.Queue.(queues).known.quiet.saw(map[look]bool{{at, lifecycle.Clear}: false, {at, lifecycle.Suspect}: false}, time.Hour, time.Now())

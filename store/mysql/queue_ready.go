@@ -12,7 +12,7 @@ import (
 // candidate is a task that may be given.
 type candidate struct {
 	id      task.ID
-	place   place
+	name    subQueueName
 	ordinal int
 	class   int
 	limit   *task.Hash
@@ -21,7 +21,7 @@ type candidate struct {
 
 // subQueue is what a fetch finds in one.
 type subQueue struct {
-	at    place
+	at    subQueueName
 	next  time.Time // when the first of what waits for its instant is due
 	found []candidate
 }
@@ -50,18 +50,18 @@ func (f *fetch) ready() error {
 
 // makeAllDue makes tasks available, each kind of them with a step of its own, and reads what there is then.
 func (f *fetch) makeAllDue(due []*subQueue) error {
-	var ripe list
+	var ids list
 	var limited []task.ID
 	err := f.ask(func(p *packet) (readers []reader) {
 		most := max(mostDue/len(due), 1)
 		for _, l := range due {
 			p.add("due", f.q.ns, subQueueNumber(l.at), most).add("next-due", f.q.ns, subQueueNumber(l.at), most)
-			readers = append(readers, readDue(&ripe, &limited), l.readNext)
+			readers = append(readers, readDue(&ids, &limited), l.readNext)
 		}
 		return readers
 	})
 	if err == nil {
-		err = f.q.makeDue(f.ctx, ripe)
+		err = f.q.makeDue(f.ctx, ids)
 	}
 	if err == nil && len(limited) > 0 {
 		err = f.q.step(f.ctx, func(b *txn) error { _, err := b.makeDue(limited[:min(len(limited), chunk)]); return err })
@@ -82,7 +82,7 @@ func (f *fetch) makeAllDue(due []*subQueue) error {
 	})
 }
 
-func readDue(ripe *list, limited *[]task.ID) reader {
+func readDue(ids *list, limited *[]task.ID) reader {
 	return func(r *sql.Rows) error {
 		var id int64
 		var inLine bool
@@ -90,7 +90,7 @@ func readDue(ripe *list, limited *[]task.ID) reader {
 		if inLine {
 			*limited = append(*limited, task.ID(id))
 		} else {
-			*ripe = append(*ripe, id)
+			*ids = append(*ids, id)
 		}
 		return err
 	}
@@ -138,7 +138,7 @@ func (f *fetch) readReady(l *subQueue, at look) reader {
 		f.looked[at] = true
 		var c candidate
 		var limit []byte
-		err := r.Scan(&c.id, &c.place.queue, &c.place.kind, &c.ordinal, &c.class, &limit, &c.expires)
+		err := r.Scan(&c.id, &c.name.queue, &c.name.kind, &c.ordinal, &c.class, &limit, &c.expires)
 		if limit != nil {
 			c.limit = (*task.Hash)(limit)
 		}
@@ -154,7 +154,7 @@ func (q queues) makeDue(ctx context.Context, ids list) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	p := new(packet).add("fresh").add("begin").add("clock").add("ripe", ids).add("decide")
+	p := new(packet).add("fresh").add("begin").add("clock").add("make-due", ids).add("decide")
 	return q.run(ctx, p)
 }
 

@@ -29,7 +29,7 @@ type taskRow struct {
 func (t *taskRow) takesKey() bool { return t.Key != nil && t.had == nil }
 
 // subQueueNumber is that of a queue and a kind.
-func subQueueNumber(at place) int64 {
+func subQueueNumber(at subQueueName) int64 {
 	b := binary.AppendUvarint(nil, uint64(len(at.queue)))
 	sum := sha256.Sum256(append(append(b, at.queue...), at.kind...))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 1)
@@ -39,10 +39,10 @@ func readTask(r *sql.Rows) (t *taskRow, err error) {
 	t = new(taskRow)
 	var state, class, ordinal int
 	var runAt, enqueued, expires, started, ended, window int64
-	var limit, cold []byte
+	var limit, options []byte
 	err = r.Scan(&t.ID, &t.ver, &t.sub, &t.Queue, &t.Kind, &state, &class, &ordinal, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
 		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
-		&t.Key, &window, &limit, &t.Args, &cold, &t.Reason, &t.Stop)
+		&t.Key, &window, &limit, &t.Args, &options, &t.Reason, &t.Stop)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func readTask(r *sql.Rows) (t *taskRow, err error) {
 		t.limit = new(task.Hash)
 		copy(t.limit[:], limit)
 	}
-	err = t.Thaw(cold)
+	err = t.UnmarshalOptions(options)
 	row := *t
 	t.row = &row
 	return t, err
@@ -87,8 +87,8 @@ func (t *taskRow) columns() []any {
 		text(t.Reason), text(t.Stop)}
 }
 
-func cold(s *task.Spec) []byte {
-	if c := s.Cold(); c != nil {
+func options(s *task.Spec) []byte {
+	if c := s.MarshalOptions(); c != nil {
 		return c
 	}
 	return []byte{}

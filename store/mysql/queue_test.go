@@ -63,7 +63,7 @@ func joined(t testing.TB, s *store.Store) lease.Ref {
 
 func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) driver.Fetch {
 	t.Helper()
-	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Crashers: true})
 	if err != nil {
 		t.Fatal(err)
 	}

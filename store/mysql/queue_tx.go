@@ -378,9 +378,9 @@ func (a *admission) insertTx() error {
 // subQueuesTx makes missing rows of sub-queues, of this transaction's own, so that nobody waits for them. It asks
 // each time: the caller may have rolled back to a savepoint, and the rows with it.
 func (a *admission) subQueuesTx(specs []task.Spec) error {
-	seen := map[place]bool{}
+	seen := map[subQueueName]bool{}
 	for _, s := range specs {
-		if at := (place{s.Queue, s.Kind}); !seen[at] {
+		if at := (subQueueName{s.Queue, s.Kind}); !seen[at] {
 			seen[at] = true
 			if err := a.subQueueTx(at); err != nil {
 				return err
@@ -390,14 +390,14 @@ func (a *admission) subQueuesTx(specs []task.Spec) error {
 	return nil
 }
 
-func (a *admission) subQueueTx(at place) error {
+func (a *admission) subQueueTx(at subQueueName) error {
 	there := false
 	err := a.ask(func(p *packet) []reader {
-		p.add("lane-there", a.q.ns, []byte(at.queue), []byte(at.kind))
+		p.add("subqueue-there", a.q.ns, []byte(at.queue), []byte(at.kind))
 		return []reader{func(r *sql.Rows) error { there = true; return r.Scan(new(int64)) }}
 	})
 	if err == nil && !there {
-		err = a.send(new(packet).add("add-lane", a.q.ns, []byte(at.queue), []byte(at.kind), rand.Int64()), nil)
+		err = a.send(new(packet).add("add-subqueue", a.q.ns, []byte(at.queue), []byte(at.kind), rand.Int64()), nil)
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func (m *member) took(tasks []driver.Fetched) {
 	}
 	for _, t := range tasks {
 		if t.Limit != nil {
-			m.slots[t.ID] = slot{t.Limit.Hash(t.Kind), subQueueNumber(place{t.Queue, t.Kind})}
+			m.slots[t.ID] = slot{t.Limit.Hash(t.Kind), subQueueNumber(subQueueName{t.Queue, t.Kind})}
 		}
 	}
 }

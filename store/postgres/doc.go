@@ -33,8 +33,8 @@
 //   - A unique key is a unique index on the rows that hold one. It ends with the row, and has no time of its own.
 //   - Limits are rows, with the number of tasks that run. A task that waits for a limit is blocked, and a fetch never
 //     sees it. Only as many are nominated, and seen, as there are free slots.
-//   - A fetch goes by lines: a queue, a kind and a rank. It looks at the head of each line that it may give from.
-//     Each line remembers a floor below which it has no task, so that dead entries of its index are not walked over
+//   - A fetch goes by bands: a queue, a kind and a rank. It looks at the head of each band that it may give from.
+//     Each band remembers a floor below which it has no task, so that dead entries of its index are not walked over
 //     again; migration 8 says how that is safe.
 //   - A step changes a bounded number of rows, and leaves the rest to the next.
 //   - Locks are taken in the order rates, limits by key, tasks by id. To insert a unique key may mean to wait for a

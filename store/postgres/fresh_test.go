@@ -27,7 +27,7 @@ func TestReadingUpgradesNoSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	storetest.RunOutdated(t, OpenConfig, address, age, func(t *testing.T) (v int) {
+	storetest.RunOutdated(t, knowing(t, 1), address, age, func(t *testing.T) (v int) {
 		if err := db.QueryRow(t.Context(), "SELECT max(version) FROM dibs.migrations").Scan(&v); err != nil {
 			t.Fatal(err)
 		}

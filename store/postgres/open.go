@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,6 +20,11 @@ import (
 // Its errors wrap lease.ErrUnavailable if the server cannot be reached or is a standby. Close the store when the
 // program ends.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
+	return openKnowing(ctx, c, Migrations)
+}
+
+// openKnowing is OpenConfig of a program that knows these migrations.
+func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.Store, error) {
 	if c.URL == nil || c.URL.Scheme != "postgres" && c.URL.Scheme != "postgresql" {
 		return nil, fmt.Errorf("postgres store: %s is not a postgres:// address", c)
 	}
@@ -31,7 +37,7 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres store %s: %w", c, err)
 	}
-	s, err := over(ctx, pool, c, b)
+	s, err := over(ctx, pool, c, b, migrations)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -50,12 +56,12 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 // everything else that matters for its own transaction. An operation takes one connection, and the queue leaves two
 // of the pool's to the leases: give the pool at least three.
 func New(ctx context.Context, pool *pgxpool.Pool, c store.Config) (*store.Store, error) {
-	return over(ctx, pool, c, nil)
+	return over(ctx, pool, c, nil, Migrations)
 }
 
 // over makes a store over a pool. With b the pool is ours, and b says whether it goes through a pooler; nil: it is
 // the caller's.
-func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, b *behind) (*store.Store, error) {
+func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, b *behind, migrations fs.FS) (*store.Store, error) {
 	if c.Namespace == "" {
 		c.Namespace = "dibs"
 	}
@@ -63,7 +69,7 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, b *behind) (*
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
 	d := &db{send: overPool(pool), foreign: b == nil, behind: b, address: address(c, pool)}
-	p := &preparation{db: d, pool: pool, c: c, maxTTL: new(atomic.Int64)}
+	p := &preparation{db: d, pool: pool, c: c, maxTTL: new(atomic.Int64), migrations: migrations}
 	p.maxTTL.Store(c.Longest().Microseconds())
 	if b == nil {
 		var err error

@@ -170,7 +170,7 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 				s.Priority = 9
 			}
 			enqueue(t, s.Queue, spec(displace), spec(displace))
-			p.check(t, "enqueue of rivals")
+			p.check(t, "enqueue of displacing tasks")
 			if _, err := s.Queue.Running(t.Context(), w, false); err != nil {
 				t.Fatal(err)
 			}
@@ -190,11 +190,11 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			p.check(t, "start", "using tasks_pkey on tasks")
 			complete(t, s.Queue, w, f.Tasks[:100]...)
 			p.check(t, "finish", "using tasks_pkey on tasks")
-			// What was displaced has been asked to stop, so its slot is still taken, and its rival in turn is
+			// What was displaced has been asked to stop, so its slot is still taken, and the next one in turn is
 			// displaced here.
 			enqueue(t, s.Queue, spec(displace))
 			fetchSome(t, s, w, 1)
-			p.check(t, "fetch of a rival")
+			p.check(t, "fetch of a displacing task")
 			for i, left := range slices.Collect(slices.Chunk(f.Tasks[100:], 20)) {
 				verdict := driver.Success + driver.Verdict(i)%driver.Return
 				st, err := s.Queue.Finish(t.Context(), w, column(left, func(f driver.Fetched) driver.Completion {

@@ -41,6 +41,8 @@ type preparation struct {
 	c      store.Config
 	maxTTL *atomic.Int64 // leases's
 	lines  []string      // what was done
+	// migrations are the versions that this program knows: Migrations, except in tests.
+	migrations fs.FS
 }
 
 // server reads what the server is, and refuses one that does not fit.
@@ -65,41 +67,77 @@ func (p *preparation) server(ctx context.Context) (s server, err error) {
 // schema makes sure that the schema has the version that this program knows. Only `dibs init` upgrades an older one,
 // since servers of the older version may be at work.
 func (p *preparation) schema(ctx context.Context, s *server) error {
-	files, err := fs.Glob(Migrations, "*.sql")
+	files, err := fs.Glob(p.migrations, "*.sql")
 	if err != nil {
 		return err
 	}
-	version := 0
+	var have store.Layout
 	if s.prepared {
-		if version, err = p.version(ctx); err != nil {
+		if have, err = p.layout(ctx); err != nil {
 			return err
 		}
 	}
-	switch {
-	case version == len(files):
-		s.schema = version
+	if err := have.Use(len(files)); err != nil {
+		return fmt.Errorf("postgres store %s: database %s: %w", p.db.address, s.database, err)
+	}
+	switch s.schema = have.Version; {
+	case have.Version >= len(files):
 		return nil
-	case version > len(files):
-		return fmt.Errorf("postgres store %s: schema dibs of database %s is version %d, this program knows versions up to %d; use a newer dibs", p.db.address, s.database, version, len(files))
-	case version == 0 && p.c.Read:
+	case have.Version == 0 && p.c.Read:
 		return p.c.NotPrepared()
-	case version > 0 && (p.c.Read || !p.c.Init):
-		return fmt.Errorf("postgres store %s: database %s: %w", p.db.address, s.database, p.c.Outdated(version, len(files)))
+	case have.Version > 0 && (p.c.Read || !p.c.Init):
+		return fmt.Errorf("postgres store %s: database %s: %w", p.db.address, s.database, p.c.Outdated(have.Version, len(files)))
 	}
 	s.schema = len(files)
 	return p.migrate(ctx, *s, files)
 }
 
-func (p *preparation) version(ctx context.Context) (v int, err error) {
-	err = p.db.run(ctx, "read the schema's version", do(sqlPrepare()[3]).each(func(rows pgx.Rows) error { return rows.Scan(&v) }))
-	return v, err
+func (p *preparation) layout(ctx context.Context) (l store.Layout, err error) {
+	err = p.db.run(ctx, "read the schema's version", do(sqlPrepare()[3]).each(func(rows pgx.Rows) error { return rows.Scan(&l.Version, &l.Oldest) }))
+	return l, err
 }
 
 // migrate applies missing migrations in one transaction, under a lock. Another process waits for the lock and then
-// finds nothing left to do.
+// finds nothing left to do. Servers of the older version are at work meanwhile.
 func (p *preparation) migrate(ctx context.Context, s server, files []string) error {
-	version := 0
-	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+	var version int
+	for end := time.Now().Add(upgradeWait); ; {
+		var busy bool
+		var err error
+		if version, busy, err = p.tryMigrate(ctx, files); err == nil {
+			break
+		}
+		what := "prepare schema dibs in database " + s.database
+		if !busy {
+			return p.db.fail(what, err)
+		}
+		select {
+		case <-time.After(upgradePause):
+			if time.Now().Before(end) {
+				continue
+			}
+		case <-ctx.Done():
+		}
+		return fmt.Errorf("postgres store %s: %s: %w: other transactions use its tables without a pause, and nothing was done; look for a long one, or a VACUUM, in pg_stat_activity: %w",
+			p.db.address, what, lease.ErrUnavailable, err)
+	}
+	switch {
+	case version == 0:
+		p.did("created schema dibs, version %d, in database %s", len(files), s.database)
+	case version < len(files):
+		p.did("upgraded schema dibs in database %s from version %d to %d", s.database, version, len(files))
+	}
+	return nil
+}
+
+// An upgrade has to have all of dibs's tables to itself for a moment. It asks for them for less than a second, and
+// lets the servers go on for upgradePause if it did not get them. After upgradeWait it gives up: a transaction that
+// touched tasks stays open.
+const upgradeWait, upgradePause = time.Minute, 300 * time.Millisecond
+
+// tryMigrate returns the version that was there before. busy says that the tables were in use.
+func (p *preparation) tryMigrate(ctx context.Context, files []string) (version int, busy bool, err error) {
+	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)"); err != nil {
 			return err
 		}
@@ -111,12 +149,20 @@ func (p *preparation) migrate(ctx context.Context, s server, files []string) err
 			return err
 		}
 		if there {
-			if err := tx.QueryRow(ctx, sqlPrepare()[3]).Scan(&version); err != nil {
+			var oldest int
+			if err := tx.QueryRow(ctx, sqlPrepare()[3]).Scan(&version, &oldest); err != nil {
+				return err
+			}
+			if version >= len(files) {
+				return nil
+			}
+			if err := alone(ctx, tx); err != nil {
+				busy = refused(err, "57014", "55P03", "40P01")
 				return err
 			}
 		}
-		for _, file := range files[min(version, len(files)):] {
-			text, err := fs.ReadFile(Migrations, file)
+		for _, file := range files[version:] {
+			text, err := fs.ReadFile(p.migrations, file)
 			if err != nil {
 				return err
 			}
@@ -127,15 +173,26 @@ func (p *preparation) migrate(ctx context.Context, s server, files []string) err
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return p.db.fail("prepare schema dibs in database "+s.database, err)
-	case version == 0:
-		p.did("created schema dibs, version %d, in database %s", len(files), s.database)
-	case version < len(files):
-		p.did("upgraded schema dibs in database %s from version %d to %d", s.database, version, len(files))
+	return version, busy, err
+}
+
+// alone locks all of dibs's tables until the transaction ends.
+func alone(ctx context.Context, tx pgx.Tx) error {
+	var lock, patience string
+	if err := tx.QueryRow(ctx, sqlPrepare()[7]).Scan(&lock); err != nil {
+		return err
 	}
-	return nil
+	if err := tx.QueryRow(ctx, sqlPrepare()[8]).Scan(&patience); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "SELECT set_config('statement_timeout', $1, true)", patience); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, lock); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "SELECT set_config('statement_timeout', '0', true)")
+	return err
 }
 
 func (p *preparation) did(format string, args ...any) {

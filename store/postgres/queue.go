@@ -27,7 +27,7 @@ func newTasks(d *db, ns string, watch *listener) tasks {
 	return tasks{db: d, ns: ns, names: newNames(ns), watch: watch}
 }
 
-// lockWait is how long an enqueue or an act waits for other transactions, in all (rule Q2).
+// lockWait is how long an enqueue or an operation waits for other transactions, in all (rule Q2).
 const lockWait = 2 * time.Second
 
 // Bounds of one step, whatever there is: the most rows that it changes (as queue_bound of the migration has
@@ -66,16 +66,16 @@ func numbers(of []task.State) (n []int16) {
 	return n
 }
 
-// The order within a queue is one number, place: see migration 3.
+// The order within a queue is one number, sort_key: see the migration.
 const (
-	placeBits = 53
+	rankShift = 53
 	ranks     = task.MaxPriority - task.MinPriority + 1
 )
 
 func rank(priority int) int32 { return int32(ranks + task.MaxPriority - priority) }
 
-func fromPlace(place int64) (priority int, front bool) {
-	r := int(place >> placeBits)
+func fromSortKey(key int64) (priority int, front bool) {
+	r := int(key >> rankShift)
 	return task.MaxPriority - r%ranks, r < ranks
 }
 

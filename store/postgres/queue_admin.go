@@ -17,17 +17,17 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// place is a queue and a kind, or their numbers.
-type place[T any] struct{ queue, kind T }
+// subQueue is a queue and a kind, or their numbers.
+type subQueue[T any] struct{ queue, kind T }
 
-// Queues counts the tasks of all sub-queues, shelf by shelf.
+// Queues counts the tasks of all sub-queues, part by part.
 func (t admin) Queues(ctx context.Context) ([]driver.SubQueue, error) {
 	queues, err := t.queues(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	subs, unknown := map[place[int64]]*driver.SubQueue{}, map[int64]bool{}
-	if err := t.count(ctx, queues, func(at place[int64], state, n int, oldest int64) {
+	subs, unknown := map[subQueue[int64]]*driver.SubQueue{}, map[int64]bool{}
+	if err := t.count(ctx, queues, func(at subQueue[int64], state, n int, oldest int64) {
 		l := subs[at]
 		if l == nil {
 			l = &driver.SubQueue{Depth: map[task.State]int{}}
@@ -48,7 +48,7 @@ func (t admin) Queues(ctx context.Context) ([]driver.SubQueue, error) {
 		return nil, err
 	}
 	for _, p := range pauses {
-		if at := (place[int64]{t.names.queue(p.Queue), t.names.kind(p.Kind)}); p.Queue != "" && p.Kind != "" && subs[at] == nil {
+		if at := (subQueue[int64]{t.names.queue(p.Queue), t.names.kind(p.Kind)}); p.Queue != "" && p.Kind != "" && subs[at] == nil {
 			subs[at] = &driver.SubQueue{Depth: map[task.State]int{}}
 		}
 	}
@@ -138,21 +138,21 @@ func (t admin) reading(f driver.Filter, queues, ids []int64, after, to int64, ro
 
 func scanTask(rows pgx.Rows) (r taskRow, err error) {
 	var (
-		w                                                        workerRow
-		id, place, enqueued, due, token, fetched, ended, expires int64
-		state                                                    int
-		args, cold                                               string
+		w                                                      workerRow
+		id, key, enqueued, due, token, fetched, ended, expires int64
+		state                                                  int
+		args, options                                          string
 	)
-	err = rows.Scan(w.targets(&id, &place, &r.queue, &r.kind, &enqueued, &due, &token, &fetched, &ended, &expires,
-		&r.Attempts, &r.Granted, &r.Crashes, &r.Snoozes, &state, &r.Suspect, &args, &cold, &r.Stop, &r.Reason, &r.lim)...)
+	err = rows.Scan(w.targets(&id, &key, &r.queue, &r.kind, &enqueued, &due, &token, &fetched, &ended, &expires,
+		&r.Attempts, &r.Granted, &r.Crashes, &r.Snoozes, &state, &r.Suspect, &args, &options, &r.Stop, &r.Reason, &r.lim)...)
 	if err != nil {
 		return r, err
 	}
-	if err = r.Thaw([]byte(cold)); err != nil {
+	if err = r.UnmarshalOptions([]byte(options)); err != nil {
 		return r, damaged("task", err)
 	}
 	r.ID, r.State, r.Token, r.Args = task.ID(id), states[state], lease.Token(token), json.RawMessage(args)
-	r.Priority, r.Front = fromPlace(place)
+	r.Priority, r.Front = fromSortKey(key)
 	r.Enqueued, r.RunAt, r.Started, r.Ended, r.ExpiresAt = instant(enqueued), instant(due), instant(fetched), instant(ended), instant(expires)
 	r.Worker, err = w.worker()
 	return r, err
@@ -297,7 +297,7 @@ func (t admin) Rates(ctx context.Context) (map[string]driver.RateStatus, error) 
 
 var acts = map[int]driver.OpAnswer{1: driver.Done, 2: driver.Asking, 3: driver.NotThere, 4: driver.Unfit, 5: driver.Taken, 6: driver.Busy, 7: driver.Changed}
 
-// Operate carries out an operator's act in one batch: see queue_act.
+// Operate carries out an operation in one batch: see queue_operate.
 func (t admin) Operate(ctx context.Context, a driver.OpRequest) ([]driver.OpResult, error) {
 	event, words := a.Event(nil)
 	words = strings.TrimPrefix(words, "0 tasks: ")

@@ -51,7 +51,7 @@ func TestNothingWaitsForEachOther(t *testing.T) {
 	maintainAll(t, stores[0])
 	w := joined(t, stores[0])
 	for idle := 0; idle < 3; {
-		f, err := stores[0].Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q", "r"}, Max: 100, Suspects: true, Charged: true})
+		f, err := stores[0].Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q", "r"}, Max: 100, Suspects: true, Crashers: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func (m *meddler) meddle(ctx context.Context) (err error) {
 		_, err = m.s.Queue.Enqueue(ctx, m.specs())
 	case 3, 4, 5:
 		var f driver.Fetch
-		f, err = m.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: m.w, Queues: []string{"q", "r"}, Max: 1 + m.rng.IntN(20), Suspects: true, Charged: true})
+		f, err = m.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: m.w, Queues: []string{"q", "r"}, Max: 1 + m.rng.IntN(20), Suspects: true, Crashers: true})
 		m.runs = append(m.runs, f.Tasks...)
 	case 6, 7, 8:
 		_, err = m.s.Queue.Finish(ctx, m.w, m.ends())

@@ -19,9 +19,9 @@ import (
 
 // An item is one spec of a batch, in the form of a row.
 type item struct {
-	i          int // its place in the batch
+	i          int // its position in the batch
 	spec       *task.Spec
-	cold       string
+	options    string
 	uniq, lim  pgtype.UUID
 	hold       int64
 	again      int16
@@ -31,7 +31,7 @@ type item struct {
 
 // item makes one.
 func (t tasks) item(i int, s *task.Spec) item {
-	m := item{i: i, spec: s, cold: cold(s)}
+	m := item{i: i, spec: s, options: options(s)}
 	if u := s.Unique; u != nil {
 		m.uniq, m.hold = t.hashed(u.Hash(s.Kind)), u.Window.Microseconds()
 		if u.Until == task.UntilStarted {
@@ -56,14 +56,14 @@ func (t tasks) item(i int, s *task.Spec) item {
 	return m
 }
 
-// cold is the part of a spec that the store only keeps, with its instant in µs and UTC as all others.
-func cold(s *task.Spec) string {
+// options is the part of a spec that the store only keeps, with its instant in µs and UTC as all others.
+func options(s *task.Spec) string {
 	if s.RetryUntil.IsZero() {
-		return string(s.Cold())
+		return string(s.MarshalOptions())
 	}
 	kept := *s
 	kept.RetryUntil = s.RetryUntil.UTC().Truncate(time.Microsecond)
-	return string(kept.Cold())
+	return string(kept.MarshalOptions())
 }
 
 // An admission takes a batch in: at once if no item has a unique key or a limit, else in rounds in which no key
@@ -77,16 +77,16 @@ type admission struct {
 	same    map[int]int // items that share their key with an earlier one, and are answered as that was
 	answers []task.Enqueued
 	fresh   []name
-	lines   []line  // that the database may not know
+	bands   []band  // that the database may not know
 	told    []int64 // queues in which there may be something to fetch
 	last    string  // the name of the last one
 }
 
-// admission sorts a batch into rounds, and finds names and lines that the database may not have.
+// admission sorts a batch into rounds, and finds names and bands that the database may not have.
 func (t tasks) admission(specs []task.Spec, own bool) *admission {
 	a := &admission{t: t, own: own, plain: true, keyed: true, rounds: [][]item{make([]item, 0, len(specs))},
 		same: map[int]int{}, answers: make([]task.Enqueued, len(specs))}
-	seen, lines := map[name]bool{}, map[line]bool{}
+	seen, bands := map[name]bool{}, map[band]bool{}
 	last, round := map[pgtype.UUID]int{}, map[pgtype.UUID]int{}
 	for i := range specs {
 		s := &specs[i]
@@ -94,7 +94,7 @@ func (t tasks) admission(specs []task.Spec, own bool) *admission {
 			seen[name{false, s.Queue}], seen[name{true, s.Kind}] = true, true
 		}
 		if i == 0 || s.Queue != specs[i-1].Queue || s.Kind != specs[i-1].Kind || s.Priority != specs[i-1].Priority {
-			lines[line{t.names.queue(s.Queue), t.names.kind(s.Kind), rank(s.Priority)}] = true
+			bands[band{t.names.queue(s.Queue), t.names.kind(s.Kind), rank(s.Priority)}] = true
 		}
 		m := t.item(i, s)
 		a.plain = a.plain && s.Unique == nil && s.Limit == nil
@@ -114,9 +114,9 @@ func (t tasks) admission(specs []task.Spec, own bool) *admission {
 		a.put(round[m.uniq], m)
 	}
 	if own {
-		a.fresh, a.lines = slices.Collect(maps.Keys(seen)), slices.Collect(maps.Keys(lines))
+		a.fresh, a.bands = slices.Collect(maps.Keys(seen)), slices.Collect(maps.Keys(bands))
 	} else {
-		a.fresh, a.lines = t.names.unstored(seen), t.names.newLines(lines)
+		a.fresh, a.bands = t.names.unstored(seen), t.names.newBands(bands)
 	}
 	return a
 }
@@ -138,7 +138,7 @@ func (t tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued,
 		return nil, err
 	}
 	t.names.known(a.fresh)
-	t.names.knownLines(a.lines)
+	t.names.knownBands(a.bands)
 	answers, err := a.answer()
 	t.watch.tell(a.told)
 	return answers, err
@@ -177,13 +177,13 @@ func refused(err error, codes ...string) bool {
 	return errors.As(err, &e) && slices.Contains(codes, e.Code)
 }
 
-// named are the steps that add new names and lines.
+// named are the steps that add new names and bands.
 func (a *admission) named() (steps []step) {
 	if len(a.fresh) > 0 {
 		steps = append(steps, a.t.names.store(a.fresh))
 	}
-	if len(a.lines) > 0 {
-		steps = append(steps, storeLines(a.lines))
+	if len(a.bands) > 0 {
+		steps = append(steps, storeBands(a.bands))
 	}
 	return steps
 }
@@ -195,7 +195,7 @@ func (a *admission) unheld() step {
 	var s step
 	if first := items[0]; allAlike(items) {
 		columns := a.alike(items)
-		columns[3] = column(items, func(m item) string { return m.cold }) // it tells of the key
+		columns[3] = column(items, func(m item) string { return m.options }) // it tells of the key
 		s = do(sqlEnqueue()[7], append(columns, keys, first.hold, patience, places)...)
 	} else {
 		s = do(sqlEnqueue()[6], append(a.common(items), keys, column(items, func(m item) int64 { return m.hold }), patience, places)...)
@@ -270,7 +270,7 @@ func allAlike(items []item) bool {
 	y := first.spec
 	return !slices.ContainsFunc(items, func(m item) bool {
 		x := m.spec
-		return x.Queue != y.Queue || x.Kind != y.Kind || x.Priority != y.Priority || !m.uniq.Valid && m.cold != first.cold || x.Delay != y.Delay ||
+		return x.Queue != y.Queue || x.Kind != y.Kind || x.Priority != y.Priority || !m.uniq.Valid && m.options != first.options || x.Delay != y.Delay ||
 			!x.RunAt.Equal(y.RunAt) || !x.ExpiresAt.Equal(y.ExpiresAt) || m.hold != first.hold
 	})
 }
@@ -278,7 +278,7 @@ func allAlike(items []item) bool {
 // alike are the columns of alike items: as common, with arrays only for what differs.
 func (a *admission) alike(items []item) []any {
 	s := items[0].spec
-	return []any{a.t.names.queue(s.Queue), a.t.names.kind(s.Kind), int64(rank(s.Priority)), items[0].cold,
+	return []any{a.t.names.queue(s.Queue), a.t.names.kind(s.Kind), int64(rank(s.Priority)), items[0].options,
 		column(items, func(m item) string { return string(m.spec.Args) }),
 		micros(s.RunAt), s.Delay.Microseconds(), micros(s.ExpiresAt)}
 }
@@ -378,7 +378,7 @@ func (a *admission) common(items []item) []any {
 		column(items, func(m item) int64 { return t.names.kind(m.spec.Kind) }),
 		column(items, func(m item) int32 { return rank(m.spec.Priority) }),
 		column(items, func(m item) string { return string(m.spec.Args) }),
-		column(items, func(m item) string { return m.cold }),
+		column(items, func(m item) string { return m.options }),
 		column(items, func(m item) int64 { return micros(m.spec.RunAt) }),
 		column(items, func(m item) int64 { return m.spec.Delay.Microseconds() }),
 		column(items, func(m item) int64 { return micros(m.spec.ExpiresAt) }),

@@ -69,7 +69,7 @@ type fetch struct {
 // fetched is one task as it is read.
 type fetched struct {
 	driver.Fetched
-	place, queue, kind int64
+	key, queue, kind int64
 }
 
 // ask is one call of queue_fetch.
@@ -81,7 +81,7 @@ func (f *fetch) ask(ctx context.Context, look int) error {
 	}
 	before := *f
 	err := f.t.db.run(ctx, "fetch", do(sqlWork()[0], args(f.t.ns)(append(ref(f.r.Worker),
-		micros(f.r.NotAfter), f.queues, kinds, f.r.Max-len(f.got), f.r.Suspects && !f.suspect, f.r.Charged, look)...)...).each(f.row))
+		micros(f.r.NotAfter), f.queues, kinds, f.r.Max-len(f.got), f.r.Suspects && !f.suspect, f.r.Crashers, look)...)...).each(f.row))
 	if err != nil {
 		*f = before // what was read before the commit failed was not given
 	}
@@ -93,22 +93,22 @@ func (f *fetch) row(rows pgx.Rows) error {
 	var (
 		x                                 fetched
 		id, token, due, enqueued, expires int64
-		args, cold                        []byte
+		args, options                     []byte
 	)
-	if err := rows.Scan(&id, &token, &x.place, &x.queue, &x.kind, &due, &enqueued, &expires,
-		&x.Attempts, &x.Granted, &x.Crashes, &x.Snoozes, &x.Fetched.Suspect, &args, &cold); err != nil {
+	if err := rows.Scan(&id, &token, &x.key, &x.queue, &x.kind, &due, &enqueued, &expires,
+		&x.Attempts, &x.Granted, &x.Crashes, &x.Snoozes, &x.Fetched.Suspect, &args, &options); err != nil {
 		return err
 	}
 	if id == 0 {
 		f.now, f.due, f.marks = instant(token), instant(due), x.Attempts
 		return nil
 	}
-	if err := x.Thaw(cold); err != nil {
+	if err := x.UnmarshalOptions(options); err != nil {
 		return damaged("task", err)
 	}
 	x.Ref = driver.Ref{ID: task.ID(id), Token: lease.Token(token)}
 	x.Args, x.RunAt, x.Enqueued, x.ExpiresAt = args, instant(due), instant(enqueued), instant(expires)
-	x.Priority, _ = fromPlace(x.place)
+	x.Priority, _ = fromSortKey(x.key)
 	f.got, f.suspect = append(f.got, x), f.suspect || x.Suspect
 	return nil
 }
@@ -131,7 +131,7 @@ func (f *fetch) reply(ctx context.Context) (driver.Fetch, error) {
 		return driver.Fetch{}, err
 	}
 	slices.SortFunc(f.got, func(x, y fetched) int {
-		return cmp.Or(cmp.Compare(order[x.queue], order[y.queue]), cmp.Compare(x.place, y.place))
+		return cmp.Or(cmp.Compare(order[x.queue], order[y.queue]), cmp.Compare(x.key, y.key))
 	})
 	out.Tasks = column(f.got, func(x fetched) driver.Fetched {
 		x.Queue, x.Kind = f.t.names.text(x.queue), f.t.names.text(x.kind)

@@ -145,7 +145,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	holder := beat()
 	fetchOf := func(s *store.Store, w lease.Ref, most int, kinds ...string) []driver.Fetched {
 		t.Helper()
-		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
+		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Crashers: true})
 		if err != nil || f.Gone {
 			t.Fatalf("fetch: %+v, %v", f, err)
 		}
@@ -237,11 +237,11 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 	}
 
 	// Superseding.
-	rival := spec(func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", OnContention: task.Displace} })
-	enqueue(t, s.Queue, rival)
+	displacing := spec(func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", OnContention: task.Displace} })
+	enqueue(t, s.Queue, displacing)
 	first := fetchSome(t, s, w, 1).Tasks
-	fill(t, s, n, func(int) task.Spec { return rival })
-	urgent := rival
+	fill(t, s, n, func(int) task.Spec { return displacing })
+	urgent := displacing
 	urgent.Priority = 9
 	id := enqueue(t, s.Queue, urgent)[0].ID
 	steps := 0
@@ -315,7 +315,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	}
 	s := countedStore(t, c, beside)
 	v := joined(t, plain)
-	enqueue(t, s.Queue, spec()) // the line is known before
+	enqueue(t, s.Queue, spec()) // the band is known before
 	complete(t, s.Queue, v, fetchSome(t, s.Store, v, 1).Tasks...)
 	// A transaction of somebody's that takes its id before all others', and one that is put back later.
 	early, err := superuser(t, c.URL.String()).Begin(t.Context())
@@ -375,8 +375,8 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	fetchesOne("what became due below the floor", again)
-	if floors := one[int](t, superuser(t, c.URL.String()), "SELECT count(*)::int FROM dibs.queue_lines WHERE floor > rank::bigint << 53"); floors == 0 {
-		t.Error("no line has a floor")
+	if floors := one[int](t, superuser(t, c.URL.String()), "SELECT count(*)::int FROM dibs.queue_bands WHERE floor > rank::bigint << 53"); floors == 0 {
+		t.Error("no band has a floor")
 	}
 }
 

@@ -23,8 +23,8 @@ func (f *queueSaboteur) Fell() (map[string]string, bool) { return f.fell, false 
 func (f *queueSaboteur) State(t testing.TB, _ bool) map[string]string {
 	t.Helper()
 	state := map[string]string{}
-	for _, table := range []string{"tasks", "tasks_ended", "task_attempts", "queue_limits", "queue_debts", "queue_workers", "queue_pauses", "queue_rates",
-		"queue_counts", "queue_lines", "queue_marks", "leases", "events"} {
+	for _, table := range []string{"tasks", "tasks_ended", "task_attempts", "queue_limits", "queue_notes", "queue_workers", "queue_pauses", "queue_rates",
+		"queue_counts", "queue_bands", "queue_marks", "leases", "events"} {
 		state[table] = one[string](t, f.sql, "SELECT coalesce(string_agg(x::text, E'\\n' ORDER BY x::text), '') FROM dibs."+table+" x")
 	}
 	return state

@@ -27,7 +27,7 @@ func TestFetchesOfAnotherServerDoNotDeadlock(t *testing.T) {
 		}
 	}
 	do("UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace)
-	do("INSERT INTO dibs.queue_debts SELECT ns, lim, 0 FROM dibs.queue_limits WHERE ns = $1", c.Namespace)
+	do("INSERT INTO dibs.queue_notes SELECT ns, lim, 0 FROM dibs.queue_limits WHERE ns = $1", c.Namespace)
 	do("BEGIN")
 	do("SELECT FROM dibs.queue_limits WHERE ns = $1 FOR NO KEY UPDATE", c.Namespace)
 	// What is held back has no limit locked, and so waits for nobody who has one.

@@ -18,11 +18,11 @@ type names struct {
 	numbers map[name]int64
 	stored  map[int64]bool // the database knows it
 	of      map[int64]string
-	lines   map[line]bool // the database knows them
+	bands   map[band]bool // the database knows them
 }
 
-// line is a queue, a kind and a rank: see the migration.
-type line struct {
+// band is a queue, a kind and a rank: see the migration.
+type band struct {
 	queue, kind int64
 	rank        int32
 }
@@ -34,7 +34,7 @@ type name struct {
 }
 
 func newNames(ns string) *names {
-	return &names{ns: ns, numbers: map[name]int64{}, stored: map[int64]bool{}, of: map[int64]string{}, lines: map[line]bool{}}
+	return &names{ns: ns, numbers: map[name]int64{}, stored: map[int64]bool{}, of: map[int64]string{}, bands: map[band]bool{}}
 }
 
 func (n *names) queue(text string) int64 { return n.number(name{false, text}) }
@@ -85,31 +85,31 @@ func (n *names) known(list []name) {
 	}
 }
 
-// newLines returns the lines among some that the database may not have. storeLines is the step that adds them.
-func (n *names) newLines(some map[line]bool) (list []line) {
+// newBands returns the bands among some that the database may not have. storeBands is the step that adds them.
+func (n *names) newBands(some map[band]bool) (list []band) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for l := range some {
-		if !n.lines[l] {
+		if !n.bands[l] {
 			list = append(list, l)
 		}
 	}
 	return list
 }
 
-func storeLines(list []line) step {
+func storeBands(list []band) step {
 	return do(sqlEnqueue()[8],
-		column(list, func(l line) int64 { return l.queue }),
-		column(list, func(l line) int64 { return l.kind }),
-		column(list, func(l line) int32 { return l.rank }))
+		column(list, func(b band) int64 { return b.queue }),
+		column(list, func(b band) int64 { return b.kind }),
+		column(list, func(b band) int32 { return b.rank }))
 }
 
-// knownLines notes that the database has lines.
-func (n *names) knownLines(list []line) {
+// knownBands notes that the database has bands.
+func (n *names) knownBands(list []band) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range list {
-		n.lines[l] = true
+		n.bands[l] = true
 	}
 }
 

@@ -41,7 +41,7 @@ func TestEachOperationIsBoundedBesideManyNeighbours(t *testing.T) {
 	w := joined(t, first.Store)
 	fetch := func(kind string, most int) driver.Fetch {
 		t.Helper()
-		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: []string{kind}, Max: most, Suspects: true, Charged: true})
+		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: []string{kind}, Max: most, Suspects: true, Crashers: true})
 		if err != nil || f.Gone {
 			t.Fatalf("fetch: %+v, %v", f, err)
 		}

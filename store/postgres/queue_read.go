@@ -29,33 +29,33 @@ func into[T any](all *[]T) func(pgx.Rows) error {
 	}
 }
 
-// A shelf is one partial index of tasks: those of some states, in the order of an index that begins with their queue.
-// Running tasks are found by their worker instead.
-type shelf struct {
+// A part is what one partial index has of the tasks: those of some states, in the order of an index that begins with
+// their queue. Running tasks are found by their worker instead.
+type part struct {
 	count, ids func() string // statements
 }
 
-var shelves = []*shelf{
-	newShelf("tasks", "t.state = 1", "t.kind", "t.place"),
-	newShelf("tasks", "t.state = 2", "t.kind", "t.place"),
-	newShelf("tasks", "t.state = 3 AND t.place >= 0", "t.kind", "t.place"),
-	newShelf("tasks", "t.state = 4 AND t.place >= 0", "t.kind", "t.place"),
-	newShelf("tasks", "t.state IN (0, 6)", "t.due", "t.id"),
-	newShelf("tasks", "t.state = 10", "t.ended + t.hold", "t.id"),
-	newShelf("tasks_ended", "t.state = 10", "t.ended", "t.id"),
-	newShelf("tasks_ended", "t.state <> 10 AND t.state = 11", "t.ended", "t.id"),
-	newShelf("tasks_ended", "t.state <> 10 AND t.state = 12", "t.ended", "t.id"),
-	newShelf("tasks_ended", "t.state <> 10 AND t.state = 13", "t.ended", "t.id"),
-	newShelf("tasks_ended", "t.state <> 10 AND t.state = 14", "t.ended", "t.id"),
+var parts = []*part{
+	newPart("tasks", "t.state = 1", "t.kind", "t.sort_key"),
+	newPart("tasks", "t.state = 2", "t.kind", "t.sort_key"),
+	newPart("tasks", "t.state = 3 AND t.sort_key >= 0", "t.kind", "t.sort_key"),
+	newPart("tasks", "t.state = 4 AND t.sort_key >= 0", "t.kind", "t.sort_key"),
+	newPart("tasks", "t.state IN (0, 6)", "t.due", "t.id"),
+	newPart("tasks", "t.state = 10", "t.ended + t.hold", "t.id"),
+	newPart("tasks_ended", "t.state = 10", "t.ended", "t.id"),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 11", "t.ended", "t.id"),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 12", "t.ended", "t.id"),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 13", "t.ended", "t.id"),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 14", "t.ended", "t.id"),
 }
 
-func newShelf(table, which, first, second string) *shelf {
+func newPart(table, which, first, second string) *part {
 	fill := func(n int) func() string {
 		return sync.OnceValue(func() string {
 			return strings.NewReplacer("TABLE", table, "WHICH", which, "FIRST", first, "SECOND", second).Replace(sqlTasks()[n])
 		})
 	}
-	return &shelf{fill(0), fill(20)}
+	return &part{fill(0), fill(20)}
 }
 
 // few returns the ids of all tasks of some queues if there are few, and nil if there are many. So a look at a small
@@ -63,13 +63,13 @@ func newShelf(table, which, first, second string) *shelf {
 func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
 	const most = looked / 4
 	ids := []int64{}
-	err := t.running(ctx, most+1, func(id int64, at place[int64]) {
+	err := t.running(ctx, most+1, func(id int64, at subQueue[int64]) {
 		if slices.Contains(queues, at.queue) {
 			ids = append(ids, id)
 		}
 	})
 	for _, q := range queues {
-		for _, s := range shelves {
+		for _, s := range parts {
 			if err != nil || len(ids) > most {
 				return nil, err
 			}
@@ -81,10 +81,10 @@ func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
 }
 
 // running calls each for every task that runs.
-func (t tasks) running(ctx context.Context, most int, each func(id int64, at place[int64])) error {
+func (t tasks) running(ctx context.Context, most int, each func(id int64, at subQueue[int64])) error {
 	return t.db.run(ctx, "read tasks", do(sqlTasks()[22], t.ns, most).each(func(rows pgx.Rows) error {
 		var id int64
-		var at place[int64]
+		var at subQueue[int64]
 		err := rows.Scan(&id, &at.queue, &at.kind)
 		each(id, at)
 		return err
@@ -93,29 +93,29 @@ func (t tasks) running(ctx context.Context, most int, each func(id int64, at pla
 
 // count counts the tasks of queues by kind and state, step by step. A task that changes its state meanwhile may be
 // counted in both, or in neither.
-func (t tasks) count(ctx context.Context, queues []int64, each func(at place[int64], state, n int, oldest int64)) error {
+func (t tasks) count(ctx context.Context, queues []int64, each func(at subQueue[int64], state, n int, oldest int64)) error {
 	if len(queues) == 0 {
 		return nil
 	}
-	err := t.running(ctx, math.MaxInt32, func(_ int64, at place[int64]) { each(at, running, 1, 0) })
+	err := t.running(ctx, math.MaxInt32, func(_ int64, at subQueue[int64]) { each(at, running, 1, 0) })
 	for _, q := range queues {
-		for _, s := range shelves {
+		for _, s := range parts {
 			if err != nil {
 				return err
 			}
-			err = t.countShelf(ctx, q, s, each)
+			err = t.countPart(ctx, q, s, each)
 		}
 	}
 	return err
 }
 
-// countShelf counts one shelf, page by page.
-func (t tasks) countShelf(ctx context.Context, queue int64, s *shelf, each func(at place[int64], state, n int, oldest int64)) error {
+// countPart counts one part, page by page.
+func (t tasks) countPart(ctx context.Context, queue int64, s *part, each func(at subQueue[int64], state, n int, oldest int64)) error {
 	first, second := int64(math.MinInt64), int64(math.MinInt64)
 	for sum := looked; sum == looked; {
 		sum = 0
 		err := t.db.run(ctx, "read queues", do(s.count(), queue, first, second, looked).each(func(rows pgx.Rows) error {
-			at := place[int64]{queue: queue}
+			at := subQueue[int64]{queue: queue}
 			var state, n int
 			var oldest int64
 			if err := rows.Scan(&at.kind, &state, &n, &oldest, &first, &second); err != nil {

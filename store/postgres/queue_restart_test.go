@@ -74,7 +74,7 @@ func (r *restarts) enqueue(ctx context.Context) {
 
 func (r *restarts) work(ctx context.Context) {
 	for ctx.Err() == nil {
-		f, err := r.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: r.w, Queues: []string{"q"}, Max: 50, Suspects: true, Charged: true})
+		f, err := r.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: r.w, Queues: []string{"q"}, Max: 50, Suspects: true, Crashers: true})
 		if err != nil {
 			return
 		}

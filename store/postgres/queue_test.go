@@ -3,9 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +73,7 @@ func enqueue(t testing.TB, in driver.Inserter, specs ...task.Spec) []task.Enqueu
 
 func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) driver.Fetch {
 	t.Helper()
-	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Crashers: true})
 	if err != nil || f.Gone || f.Late {
 		t.Fatalf("fetch: %+v, %v", f, err)
 	}
@@ -95,30 +93,6 @@ func complete(t testing.TB, s driver.Finisher, w lease.Ref, tasks ...driver.Fetc
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// A store made before there were tasks is refused, with the cure; dibs init upgrades it.
-func TestAStoreWithoutTasksIsUpgraded(t *testing.T) {
-	c := config(t, database(t, testserver.Postgres(t)))
-	first, err := fs.ReadFile(Migrations, "0001_dibs.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := superuser(t, c.URL.String()).Exec(t.Context(), string(first)); err != nil {
-		t.Fatal(err)
-	}
-	c.Init = false
-	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "dibs init") {
-		t.Errorf("an older schema: %v", err)
-	}
-	c.Init = true
-	s := open(t, c)
-	if !strings.Contains(strings.Join(s.Prepared, "\n"), fmt.Sprintf("from version 1 to %d", s.Properties.Schema)) {
-		t.Errorf("prepared: %q", s.Prepared)
-	}
-	w := joined(t, s)
-	enqueue(t, s.Queue, spec())
-	complete(t, s.Queue, w, fetchSome(t, s, w, 10).Tasks...)
 }
 
 // What is enqueued by another process is heard of, in the round trips that it takes and not at the next poll.

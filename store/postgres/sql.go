@@ -13,8 +13,9 @@ var sqlFiles embed.FS
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// Migrations holds the schema's versions, one file each, in the order of their names. Each is to
-// be applied in one transaction; Open does that by itself, under a lock.
+// Migrations holds the schema's versions, one file each, in the order of their names. Each is to be applied in one
+// transaction; Open does that by itself, under a lock. Each file records its version, and the oldest version whose
+// programs may still use the schema after it (store.Layout).
 var Migrations fs.FS = sub(migrationFiles, "migrations")
 
 func sub(f fs.FS, dir string) fs.FS {

@@ -74,7 +74,7 @@ func batch[T any](r *stroll, of func() T) (all []T) {
 func (r *stroll) plan() {
 	plans := []func(){
 		r.acquire, r.acquire, r.renew, r.release, r.askOrBreak, r.trim, r.look, r.claim, r.claim, r.take, r.take, r.start, r.start, r.close, r.close,
-		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.prune, r.prepare, r.reading, r.reading,
+		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.prune, r.prepare, r.upgraded, r.reading, r.reading,
 	}
 	plans[r.pick(len(plans))]()
 }
@@ -370,6 +370,16 @@ func (r *stroll) prepare() {
 		if err == nil {
 			r.raw.HSet(r.Context(), meta, "hold_until", 0) // the walk goes on
 		}
+		return err
+	}
+}
+
+// upgraded records the version of a namespace that was upgraded.
+func (r *stroll) upgraded() {
+	r.raw.HSet(r.Context(), r.prefix+"meta", "schema", 0)
+	d := r.s.Leases.(leases).db
+	r.try = func() error {
+		_, err := d.run(r.Context(), "upgrade", upgradedScript, append(d.newArgs(2), len(versions), 1))
 		return err
 	}
 }

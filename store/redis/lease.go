@@ -115,7 +115,7 @@ type quickTermsText struct {
 }
 
 func (l leases) acquireArgs(reqs []lease.AcquireRequest) args {
-	a := append(l.newArgs(4+7*len(reqs)), freshID(), schema, l.maxTTL.Load(), int64(lease.Seen(reqs)))
+	a := append(l.newArgs(4+7*len(reqs)), freshID(), l.layout, l.maxTTL.Load(), int64(lease.Seen(reqs)))
 	for _, q := range reqs {
 		reclaim := ""
 		if q.Reclaim.Owner != (lease.Nonce{}) {

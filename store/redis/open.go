@@ -15,14 +15,27 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// schema is the version of the layout that the scripts write.
-const schema = 1
+// A version is one of the layout that the scripts read and write.
+type version struct {
+	// oldest is the oldest version whose programs may still use a namespace of this one (store.Layout).
+	oldest int
+	// upgrade makes this version of the one before, in steps: it answers 1 as long as there is more to do. nil: there
+	// is nothing to do, as where an absent field or key means what it meant before.
+	upgrade *script
+}
+
+// versions are those of the layout, the first one first: v0.1.0 has version 1. A later version is added at the end,
+// and only adds to the layout (CONTRIBUTING.md, "Changing a store's layout").
+var versions = []version{{oldest: 1}}
 
 // db is an opened namespace. It is safe for concurrent use.
 type db struct {
 	client goredis.UniversalClient
 	addr   string // without a password, for errors
 	prefix string // of all names, with the hash tag
+	// versions are those of the layout that this program knows, and layout is 'schema oldest' for scripts.
+	versions []version
+	layout   string
 	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it. If the meta record is
 	// gone, or was made anew with a shorter one, leases of this length may still be held (rule L9).
 	maxTTL atomic.Int64
@@ -84,6 +97,11 @@ func options(u *url.URL) (*goredis.Options, error) {
 // the client open. c.URL is used for messages only and may be nil. Set ContextTimeoutEnabled in the client's options,
 // else a request of ours outlasts its deadline. Its MaxRetries does not apply to requests of ours that write.
 func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*store.Store, error) {
+	return newKnowing(ctx, client, c, versions)
+}
+
+// newKnowing is New of a program that knows these versions of the layout.
+func newKnowing(ctx context.Context, client goredis.UniversalClient, c store.Config, known []version) (*store.Store, error) {
 	if c.Namespace == "" {
 		c.Namespace = "dibs"
 	}
@@ -97,6 +115,9 @@ func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*
 		client: client,
 		addr:   address(client, c.URL),
 		prefix: "dibs:{" + c.Namespace + "}:",
+
+		versions: known,
+		layout:   fmt.Sprint(len(known), " ", known[len(known)-1].oldest),
 	}
 	d.maxTTL.Store(c.Longest().Microseconds())
 	meta, err := d.prepare(ctx, c)

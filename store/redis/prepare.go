@@ -20,9 +20,10 @@ type meta struct {
 }
 
 // prepare makes the namespace if it is missing, compares the server with the one that the namespace knows (rule L9),
-// and refuses a layout that this program must not touch: all of it in one atomic script.
+// and refuses a layout that this program must not touch: all of it in one atomic script. With c.Init it upgrades an
+// older layout first.
 func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
-	script, a := prepareScript, append(d.newArgs(5), freshID(), schema, d.maxTTL.Load(), flag(c.Init), c.SeenTTL.Microseconds())
+	script, a := prepareScript, append(d.newArgs(5), freshID(), d.layout, d.maxTTL.Load(), flag(c.Init), c.SeenTTL.Microseconds())
 	if c.Read {
 		script, a = lookScript, d.newArgs(0)
 	}
@@ -30,12 +31,18 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	if err != nil {
 		return meta{}, err
 	}
-	now, id, found := r.time(0), r.text(1), r.int(2)
-	if found == 0 { // only a look finds none
+	now, id, have := r.time(0), r.text(1), store.Layout{Version: int(r.int(2)), Oldest: int(r.int(8))}
+	if have.Version == 0 { // only a look finds none
 		return meta{}, c.NotPrepared()
 	}
-	if found > schema {
-		return meta{}, fmt.Errorf("redis %s: namespace %q has schema %d, this program knows up to %d; upgrade dibs here", d.addr, c.Namespace, found, schema)
+	if err := have.Use(len(d.versions)); err != nil {
+		return meta{}, fmt.Errorf("redis %s: namespace %q: %w", d.addr, c.Namespace, err)
+	}
+	if have.Version < len(d.versions) {
+		if c.Read || !c.Init {
+			return meta{}, fmt.Errorf("redis %s: namespace %q: %w", d.addr, c.Namespace, c.Outdated(have.Version, len(d.versions)))
+		}
+		return d.upgrade(ctx, c, have.Version)
 	}
 	if err := store.CheckInstallation(id); err != nil {
 		return meta{}, fmt.Errorf("redis %s: %w", d.addr, err)
@@ -43,7 +50,7 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	if c.Expect != "" && c.Expect != id {
 		return meta{}, fmt.Errorf("redis %s: this is installation %s, expected is %s; correct the address, or expect_store if the store was meant to change", d.addr, id, c.Expect)
 	}
-	m := meta{InstallationID: id, MaxTTL: duration(r.int(3)), schema: int(found)}
+	m := meta{InstallationID: id, MaxTTL: duration(r.int(3)), schema: have.Version}
 	if until := r.time(4); until.After(now) {
 		m.HoldUntil = until
 	}
@@ -64,6 +71,30 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 		m.say("grants are held back until %s, when every unknown lease has expired", m.HoldUntil.Format(time.RFC3339))
 	}
 	return m, nil
+}
+
+// upgrade brings the namespace to the newest version of the layout, one version after the other. It may be repeated,
+// and two processes may do it at once: each step is atomic and does what is left.
+func (d *db) upgrade(ctx context.Context, c store.Config, have int) (meta, error) {
+	from := have
+	for ; have < len(d.versions); have++ {
+		v := d.versions[have]
+		for more := v.upgrade != nil; more; {
+			r, err := d.run(ctx, "upgrade", v.upgrade, d.newArgs(0))
+			if err != nil {
+				return meta{}, err
+			}
+			more = r.int(1) == 1
+		}
+		if _, err := d.run(ctx, "upgrade", upgradedScript, append(d.newArgs(2), have+1, v.oldest)); err != nil {
+			return meta{}, err
+		}
+	}
+	m, err := d.prepare(ctx, c)
+	if err == nil {
+		m.say("upgraded namespace %q from version %d to %d", c.Namespace, from, have)
+	}
+	return m, err
 }
 
 func (m *meta) say(format string, a ...any) {

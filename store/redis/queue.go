@@ -99,7 +99,7 @@ func (q tasks) enqueueArgs(specs []task.Spec) args {
 		tasks = append(tasks, room[from:len(room):len(room)], packSpec(s))
 	}
 	a := q.newArgs(5 + len(names) + len(declared) + len(tasks))
-	a = append(a, freshID(), schema, q.maxTTL.Load(), len(names), len(declared)/2)
+	a = append(a, freshID(), q.layout, q.maxTTL.Load(), len(names), len(declared)/2)
 	return append(append(append(a, names...), declared...), tasks...)
 }
 
@@ -165,7 +165,7 @@ const fetchLate, fetchGone = 2, 3
 // Fetch asks one script for tasks, and unpacks them.
 func (q tasks) Fetch(ctx context.Context, f driver.FetchRequest) (driver.Fetch, error) {
 	a := q.newArgs(7 + len(f.Kinds) + len(f.Queues))
-	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Charged), len(f.Kinds))
+	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Crashers), len(f.Kinds))
 	for _, names := range [][]string{f.Kinds, f.Queues} {
 		for _, name := range names {
 			a = append(a, name)

@@ -20,18 +20,18 @@ import (
 // admin fulfils driver.Admin.
 type admin struct{ *db }
 
-// lanesAtOnce bounds a look at sub-queues: each may cost a hundredth of a millisecond.
-const lanesAtOnce = 100
+// subQueuesAtOnce bounds a look at sub-queues: each may cost a hundredth of a millisecond.
+const subQueuesAtOnce = 100
 
 // Queues looks at some sub-queues at a time.
 func (d admin) Queues(ctx context.Context) ([]driver.SubQueue, error) {
-	numbers, err := d.client.HKeys(ctx, d.prefix+"lanes").Result()
+	numbers, err := d.client.HKeys(ctx, d.prefix+"subqueues").Result()
 	if err != nil {
 		return nil, d.wrap("list queues", err)
 	}
 	var out []driver.SubQueue
 	for len(numbers) > 0 {
-		part := numbers[:min(len(numbers), lanesAtOnce)]
+		part := numbers[:min(len(numbers), subQueuesAtOnce)]
 		a := d.newArgs(len(part))
 		for _, n := range part {
 			a = append(a, n)

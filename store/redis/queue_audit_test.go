@@ -100,7 +100,7 @@ func (r *rampage) plan() {
 	case n < 12:
 		max := 1 + r.rng.IntN(6)
 		r.try = func() error {
-			f, err := r.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: max, Suspects: true, Charged: true})
+			f, err := r.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: max, Suspects: true, Crashers: true})
 			r.runs = append(r.runs, f.Tasks...)
 			if r.held && f.NextDue.Sub(f.Now) > 30*time.Minute {
 				r.waited++ // until the longest lease has surely lapsed
@@ -213,7 +213,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			break
 		}
 	}
-	subs := raw.HGetAll(ctx, prefix+"lane-of").Val()
+	subs := raw.HGetAll(ctx, prefix+"subqueue-of").Val()
 	for _, x := range tasks {
 		id, sub := fmt.Sprint(x.ID), subs[subQueueName(x.Queue, x.Kind)]
 		add := func(key, field string) { want[key+" "+field]++ }
@@ -230,7 +230,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			limit = fmt.Sprintf("%x", h[:])
 		}
 		if x.Limit != nil && x.Limit.OnContention == task.Displace && (x.State == task.Available || x.State == task.Blocked) {
-			add("rivals:"+limit, id)
+			add("displacing:"+limit, id)
 		}
 		switch x.State {
 		case task.Scheduled, task.Retryable:
@@ -261,7 +261,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			for f, n := range raw.HGetAll(ctx, key).Val() {
 				found[name+" "+f], _ = strconv.Atoi(n)
 			}
-		case "ready", "suspect", "charged", "due", "blocked", "behind", "final", "expiry", "rivals":
+		case "ready", "suspect", "crasher", "due", "blocked", "behind", "final", "expiry", "displacing":
 			for _, id := range raw.ZRange(ctx, key, 0, -1).Val() {
 				found[name+" "+id]++
 			}
@@ -271,10 +271,10 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			}
 		}
 	}
-	// A charged suspect is on a shelf of its own.
+	// A suspect that crashed a worker is in a set of its own.
 	for _, m := range []map[string]int{want, found} {
 		for k, n := range m {
-			if rest, ok := strings.CutPrefix(k, "charged:"); ok {
+			if rest, ok := strings.CutPrefix(k, "crasher:"); ok {
 				delete(m, k)
 				m["suspect:"+rest] += n
 			}

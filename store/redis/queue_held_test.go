@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A fetch that goes on with an untidy limit while slots are held back puts nothing on a shelf that it has made
+// A fetch that goes on with an untidy limit while slots are held back makes nothing ready that it has made
 // wait, and finds no wrong queue later.
 // Holds: Q5.
 func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
@@ -23,7 +23,7 @@ func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
 			}
 			fetch := func() driver.Fetch {
 				t.Helper()
-				f, err := r.s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: r.worker, Queues: []string{"a"}, Max: 30, Suspects: true, Charged: true})
+				f, err := r.s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: r.worker, Queues: []string{"a"}, Max: 30, Suspects: true, Crashers: true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A task that was retried and ended again stands twice in the list by which tasks are retired; the earlier place must
+// A task that was retried and ended again stands twice in the list by which tasks are retired; the earlier entry must
 // not keep the others.
 func TestRetriedTasksHoldUpNoRetention(t *testing.T) {
 	s, c := prepared(t, ownServer(t).URL)
@@ -42,7 +42,7 @@ func TestRetriedTasksHoldUpNoRetention(t *testing.T) {
 	}
 	left := rawClient(t, c).LLen(t.Context(), "dibs:{"+c.Namespace+"}:ended:6").Val()
 	if left < 1 || left > 2 {
-		t.Errorf("%d places in the list, want those of the one that is there", left)
+		t.Errorf("%d entries in the list, want those of the one that is there", left)
 	}
 	keep[task.Succeeded] = 0
 	time.Sleep(time.Millisecond)

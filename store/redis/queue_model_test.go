@@ -127,7 +127,7 @@ func (m *differential) step() {
 		q, k, max := []string{"a", "b"}[m.pick(2)], []string{"k", "l"}[m.pick(2)], 1+m.pick(6)
 		var refs [2][]driver.Ref
 		m.same("Fetch", func(i int) any {
-			f, err := m.both[i].Queue.Fetch(ctx, driver.FetchRequest{Worker: m.workers[i], Queues: []string{q}, Kinds: []string{k}, Max: max, Suspects: true, Charged: true})
+			f, err := m.both[i].Queue.Fetch(ctx, driver.FetchRequest{Worker: m.workers[i], Queues: []string{q}, Kinds: []string{k}, Max: max, Suspects: true, Crashers: true})
 			if err != nil {
 				m.Fatal(err)
 			}

@@ -92,7 +92,7 @@ func packSpec(s *task.Spec) []byte {
 	}
 	rest := *s
 	rest.Tags, rest.RetryUntil = nil, whole(s.RetryUntil)
-	cold := rest.Cold()
+	cold := rest.MarshalOptions()
 	b := make([]byte, 0, 8+len(s.Args)+len(tags)+len(cold))
 	b = append(binary.LittleEndian.AppendUint32(b, uint32(len(s.Args))), s.Args...)
 	b = append(binary.LittleEndian.AppendUint32(b, uint32(len(tags))), tags...)
@@ -104,7 +104,7 @@ func parseSpec(packed string, r row, sub string) (s task.Spec, err error) {
 	b := []byte(packed)
 	args, b := cut32(b)
 	tags, b := cut32(b)
-	if err = s.Thaw(b); err == nil && len(tags) > 0 {
+	if err = s.UnmarshalOptions(b); err == nil && len(tags) > 0 {
 		err = json.Unmarshal(tags, &s.Tags)
 	}
 	s.Args = args

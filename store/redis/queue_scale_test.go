@@ -26,7 +26,7 @@ func (c *scale) run(neighbours int) {
 	c.worker = joined(c, c.s, time.Hour)
 	c.settle(neighbours)
 	for _, f := range []func(){
-		c.plain, c.finishing, c.due, c.limit, c.displacing, c.doors, c.kinds, c.pausing, c.rescuing, c.moving, c.ending, c.looking, c.retention,
+		c.plain, c.finishing, c.due, c.limit, c.displacing, c.lines, c.kinds, c.pausing, c.rescuing, c.moving, c.ending, c.looking, c.retention,
 	} {
 		f()
 	}
@@ -77,7 +77,7 @@ func (c *scale) settle(n int) {
 }
 
 func (c *scale) fetchOf(queueName string, max int) []driver.Fetched {
-	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: max, Suspects: true, Charged: true,
+	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: max, Suspects: true, Crashers: true,
 		Kinds: []string{"k", "l", "rated", "paused", "blocked"}})
 	c.must(err)
 	return f.Tasks
@@ -202,15 +202,15 @@ func (c *scale) displacing() {
 	c.step("tasks of one's own", func() { _, err := c.s.Queue.Running(c.Context(), c.worker, false); c.must(err) })
 }
 
-// doors has a limit that tasks of very many kinds name.
-func (c *scale) doors() {
-	of := task.Limit{Key: "doors", Shared: true}
+// lines has a limit that tasks of very many kinds name.
+func (c *scale) lines() {
+	of := task.Limit{Key: "lines", Shared: true}
 	c.put(c.n/4, func(i int) task.Spec {
-		return task.Spec{Queue: "doors", Kind: fmt.Sprint("k", i), Limit: &of}
+		return task.Spec{Queue: "lines", Kind: fmt.Sprint("k", i), Limit: &of}
 	})
-	c.all(3, task.Spec{Queue: "doors", Kind: "k", Limit: &of})
+	c.all(3, task.Spec{Queue: "lines", Kind: "k", Limit: &of})
 	for range 3 {
-		c.work("a limit of many kinds", "doors", 1)
+		c.work("a limit of many kinds", "lines", 1)
 	}
 	c.step("raise a limit of many kinds", func() { _, err := c.s.Tasks.SetLimit(c.Context(), of.Hash(""), 1000, "t"); c.must(err) })
 	c.maintain("a limit of many kinds: maintain", nil)

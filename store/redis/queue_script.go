@@ -6,11 +6,11 @@ import "slices"
 var (
 	laterParts  = []string{"common", "queue/later"}
 	taskParts   = with(laterParts, "queue/task")
-	placeParts  = with(taskParts, "queue/place", "queue/note", "queue/limit", "queue/final")
-	waitParts   = with(placeParts, "queue/wait")
+	readyParts  = with(taskParts, "queue/ready", "queue/note", "queue/limit", "queue/final")
+	waitParts   = with(readyParts, "queue/wait")
 	workerParts = with(waitParts, "queue/worker")
 
-	freeScript       = load(with(taskParts, "queue/place", "identity", "queue/new", "queue/enqueue_free")...)
+	freeScript       = load(with(taskParts, "queue/ready", "identity", "queue/new", "queue/enqueue_free")...)
 	enqueueScript    = load(with(waitParts, "identity", "queue/new", "queue/enqueue")...)
 	fetchScript      = load(with(workerParts, "queue/pauses", "identity", "queue/held", "queue/fetch")...)
 	startTasksScript = load(with(workerParts, "queue/start")...)
@@ -23,10 +23,10 @@ var (
 	countScript      = load(with(laterParts, "queue/count")...)
 
 	operateScript    = load(with(workerParts, "queue/operate")...)
-	setLimitScript   = load(with(placeParts, "queue/set_limit")...)
+	setLimitScript   = load(with(readyParts, "queue/set_limit")...)
 	pauseQueueScript = load(with(laterParts, "queue/note", "queue/pause")...)
-	wordsScript      = load(with(placeParts, "queue/words")...)
-	subQueuesScript  = load(with(placeParts, "queue/subqueues")...)
+	wordsScript      = load(with(readyParts, "queue/words")...)
+	subQueuesScript  = load(with(readyParts, "queue/subqueues")...)
 	workersScript    = load(with(workerParts, "queue/workers")...)
 	showTaskScript   = load(with(workerParts, "queue/show")...)
 	listTasksScript  = load(with(workerParts, "queue/list")...)

@@ -36,7 +36,7 @@ func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Rep
 }
 
 func (l leases) renewArgs(reqs []lease.RenewRequest, facts []grant) args {
-	a := append(l.newArgs(3+4*len(reqs)), freshID(), schema, l.maxTTL.Load())
+	a := append(l.newArgs(3+4*len(reqs)), freshID(), l.layout, l.maxTTL.Load())
 	for i, q := range reqs {
 		t := ""
 		if i == 0 || !sameTerms(q, reqs[i-1]) {

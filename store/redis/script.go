@@ -72,8 +72,9 @@ func (s *script) read() string {
 }
 
 var (
-	prepareScript = load("common", "identity", "prepare")
-	lookScript    = load("common", "look")
+	prepareScript  = load("common", "identity", "prepare")
+	lookScript     = load("common", "look")
+	upgradedScript = load("common", "upgraded")
 
 	acquireScript = load("common", "identity", "acquire")
 	renewScript   = load("common", "identity", "renew")

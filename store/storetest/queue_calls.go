@@ -119,7 +119,7 @@ func (w *world) fetchWith(s *store.Store, r driver.FetchRequest) driver.Fetch {
 // fetch takes up to n tasks of queue "q", suspects included.
 func (w *world) fetch(worker lease.Ref, n int) []driver.Fetched {
 	w.Helper()
-	f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Max: n, Suspects: true, Charged: true})
+	f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Max: n, Suspects: true, Crashers: true})
 	if f.Late || f.Gone {
 		w.Fatalf("Fetch: %+v", f)
 	}

@@ -151,7 +151,7 @@ func (m *member) enqueueSome() error {
 }
 
 func (m *member) fetchSome() error {
-	f, err := m.s.Queue.Fetch(m.ctx, driver.FetchRequest{Worker: m.ref, Queues: []string{"q"}, Max: 1 + m.rng.IntN(6), Suspects: true, Charged: true})
+	f, err := m.s.Queue.Fetch(m.ctx, driver.FetchRequest{Worker: m.ref, Queues: []string{"q"}, Max: 1 + m.rng.IntN(6), Suspects: true, Crashers: true})
 	if err != nil || f.Gone || f.Late {
 		return fmt.Errorf("a fetch: gone %v, late %v: %w", f.Gone, f.Late, err)
 	}

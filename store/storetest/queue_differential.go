@@ -275,11 +275,11 @@ func (m *differential) unique() *task.Unique {
 
 func (m *differential) fetches() {
 	r := driver.FetchRequest{Queues: pick(m.rng, []string{"a"}, []string{"b"}, []string{"b", "a"}), Kinds: pick(m.rng, nil, []string{"k"}, []string{"l"}),
-		Max: 1 + m.rng.IntN(4), Suspects: !m.oneIn(4), Charged: !m.oneIn(3)}
+		Max: 1 + m.rng.IntN(4), Suspects: !m.oneIn(4), Crashers: !m.oneIn(3)}
 	if m.wary {
-		r.Max, r.Suspects, r.Charged = 1, true, true
+		r.Max, r.Suspects, r.Crashers = 1, true, true
 	}
-	m.asks("fetch %d of %v in %v, suspects %v, charged %v", r.Max, r.Kinds, r.Queues, r.Suspects, r.Charged)
+	m.asks("fetch %d of %v in %v, suspects %v, crashers %v", r.Max, r.Kinds, r.Queues, r.Suspects, r.Crashers)
 	m.same("what is fetched", func(t *subject) any {
 		r := r
 		r.Worker = t.worker
@@ -403,7 +403,7 @@ func (m *differential) compare() {
 		i := m.rng.IntN(len(all[0]))
 		m.same("a task with its attempts, and the slots of its limit,", func(t *subject) any { return m.detail(t, all[slices.Index(m.both[:], t)][i].ID) })
 	}
-	m.same("lanes", m.subs)
+	m.same("sub-queues", m.subs)
 	m.same("counters", m.counters)
 }
 

@@ -159,7 +159,7 @@ func (q *queueMaker) dead() (refs []lease.Ref) {
 }
 
 func (q *queueMaker) fetch(most int) error {
-	f, err := q.s.Queue.Fetch(q.Context(), driver.FetchRequest{Worker: q.worker, Queues: []string{"q"}, Max: most, Suspects: true, Charged: true})
+	f, err := q.s.Queue.Fetch(q.Context(), driver.FetchRequest{Worker: q.worker, Queues: []string{"q"}, Max: most, Suspects: true, Crashers: true})
 	q.runs = append(q.runs, f.Tasks...)
 	return err
 }

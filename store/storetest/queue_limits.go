@@ -463,7 +463,7 @@ func limitDisplace(w *world) {
 	equal(w, "state of the fifth", w.task(fifth).State, task.Blocked)
 }
 
-// limitDisplaceAtOnce: the one that runs is given by the very fetch that meets its rival.
+// limitDisplaceAtOnce: the one that runs is given by the very fetch that comes to the newer one.
 func limitDisplaceAtOnce(w *world) {
 	worker := w.worker(w.s)
 	s := limited("l", 1)

@@ -12,7 +12,7 @@ import (
 
 var listPromises = []promise{
 	{"tasks are listed by what they are, with a cursor", listTasks},
-	{"lanes tell their depth, and the age of the oldest", subs},
+	{"sub-queues tell their depth, and the age of the oldest", subs},
 	{"workers that live are listed with what they have", listWorkers},
 	{"a task that is not there is not there", noTask},
 	{"counters are sums over the minutes that are asked for", counting},

@@ -190,7 +190,7 @@ func (w *world) asked(worker lease.Ref, s task.Spec) driver.Fetched {
 	w.Helper()
 	s.Queue = "r"
 	id := w.add1(s)
-	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"r"}, Suspects: true, Charged: true}).Tasks
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"r"}, Suspects: true, Crashers: true}).Tasks
 	w.order("Fetch", ids(got), []task.ID{id})
 	w.acted(driver.OpCancel, id, driver.Asking)
 	return got[0]

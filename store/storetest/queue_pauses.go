@@ -201,7 +201,7 @@ func pauseAnswered(w *world) {
 				return
 			}
 			for !over.Load() {
-				if _, err := w.s.Queue.Fetch(w.ctx, driver.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 7, Suspects: true, Charged: true}); err != nil {
+				if _, err := w.s.Queue.Fetch(w.ctx, driver.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 7, Suspects: true, Crashers: true}); err != nil {
 					w.Errorf("Fetch: %v", err)
 					return
 				}

@@ -13,14 +13,14 @@ import (
 
 var rescuePromises = []promise{
 	// Holds: promise 19.
-	{"a dead worker's tasks become suspect and charge nobody", rescued},
+	{"a dead worker's tasks become suspect, and no crash counts", rescued},
 	{"a live worker's tasks are left alone", rescueSpares},
 	{"suspects are given one at a time", suspectsSingly},
 	{"suspects are given in order, whether they have a limit or not", suspectsInOrder},
 	{"a suspect that may not be given is not ended for its limit either", suspectsLeftAlone},
 	// Holds: promise 19.
-	{"a suspect is charged only when its start was written", suspectCharged},
-	{"one that took a worker down is given only to who asks for it", chargedApart},
+	{"a death counts against a suspect only when its start was written", suspectCrashes},
+	{"one that took a worker down is given only to who asks for it", crashersApart},
 	// Holds: promise 19.
 	{"crashes end with their budget", crashBudget},
 	{"a rescue frees the slot and leaves the keys", rescueKeeps},
@@ -168,7 +168,7 @@ func suspectsLeftAlone(w *world) {
 	}
 }
 
-func suspectCharged(w *world) {
+func suspectCrashes(w *world) {
 	id := w.suspects(1, some())[0]
 	die := func(what string, begun bool, crashes int) {
 		w.Helper()
@@ -195,7 +195,7 @@ func suspectCharged(w *world) {
 	w.state("it may still succeed", id, task.Succeeded, "")
 }
 
-func chargedApart(w *world) {
+func crashersApart(w *world) {
 	id := w.suspects(1, some())[0]
 	worker := w.worker(w.s)
 	equal(w, "Start", w.begin(worker, w.fetch1(worker, id).Ref), driver.OK)
@@ -203,11 +203,11 @@ func chargedApart(w *world) {
 	suspect := w.suspects(1, task.Spec{Queue: "q", Kind: "other"})[0]
 	worker = w.worker(w.s)
 	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
-	w.order("without charged ones", ids(got.Tasks), []task.ID{suspect})
+	w.order("without crashers", ids(got.Tasks), []task.ID{suspect})
 	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
-	equal(w, "what is left without charged ones", len(got.Tasks), 0)
-	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true, Charged: true})
-	w.order("with charged ones", ids(got.Tasks), []task.ID{id})
+	equal(w, "what is left without crashers", len(got.Tasks), 0)
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true, Crashers: true})
+	w.order("with crashers", ids(got.Tasks), []task.ID{id})
 }
 
 func crashBudget(w *world) {
@@ -241,7 +241,7 @@ func crashBudget(w *world) {
 	other := w.suspects(1, task.Spec{Queue: "q", Kind: "once", Options: task.Options{MaxCrashes: 1}})[0]
 	for range 2 {
 		worker := w.worker(w.s)
-		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Kinds: []string{"once"}, Suspects: true, Charged: true})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Kinds: []string{"once"}, Suspects: true, Crashers: true})
 		if len(got.Tasks) != 1 {
 			w.Fatalf("Fetch: %v", ids(got.Tasks))
 		}

@@ -108,7 +108,7 @@ func (k *walk) holder(u *task.Unique) task.ID {
 
 func (k *walk) fetchSome() {
 	r := driver.FetchRequest{Worker: pick(k.rng, k.workers...), Queues: pick(k.rng, []string{"a"}, []string{"b", "a"}), Max: pick(k.rng, 1, 2, 100),
-		Kinds: pick(k.rng, nil, nil, []string{"x"}), Suspects: true, Charged: true}
+		Kinds: pick(k.rng, nil, nil, []string{"x"}), Suspects: true, Crashers: true}
 	k.doing = fmt.Sprintf("fetch %+v", r)
 	f := k.fetchWith(k.s, r)
 	for _, t := range f.Tasks {
@@ -359,7 +359,7 @@ func (k *walk) drain() {
 	}
 	k.act(driver.OpRequest{Operation: driver.OpPromote, IDs: waiting})
 	for empty := 0; empty < 3; {
-		f := k.fetchWith(k.s, driver.FetchRequest{Worker: k.workers[0], Queues: []string{"a", "b"}, Suspects: true, Charged: true})
+		f := k.fetchWith(k.s, driver.FetchRequest{Worker: k.workers[0], Queues: []string{"a", "b"}, Suspects: true, Crashers: true})
 		for _, t := range f.Tasks {
 			k.done(k.workers[0], t.Ref, driver.Success)
 		}

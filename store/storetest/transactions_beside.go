@@ -21,7 +21,7 @@ var besidePromises = []pledge{
 	{"a namespace that nobody made is refused, and the transaction goes on", besideNamespace},
 	// Holds: promise 22.
 	{"a fetch looks behind what a transaction has", besideFetch},
-	{"a fetch looks behind those who cannot displace", besideRivals},
+	{"a fetch looks behind those who cannot displace", besideDisplacing},
 	// Holds: promise 22.
 	{"an open transaction blocks no limit", besideLimit},
 	{"a freed slot passes over what a transaction has", besideLine},
@@ -112,18 +112,18 @@ func besideFetch(c *caller) {
 	}
 }
 
-func besideRivals(c *caller) {
+func besideDisplacing(c *caller) {
 	worker := c.worker(c.s)
-	var rivals []task.Spec
+	var displacing []task.Spec
 	for i := range 8 {
 		s := limited(fmt.Sprint("l", i), 1)
 		s.Limit.OnContention = task.Displace
-		rivals = append(rivals, s)
+		displacing = append(displacing, s)
 	}
-	running := c.fetches("the first of each", worker, 10, c.add(rivals...)...)
+	running := c.fetches("the first of each", worker, 10, c.add(displacing...)...)
 	x := c.open()
 	x.finish(worker, driver.OK, running...)
-	c.add(rivals...)
+	c.add(displacing...)
 	last := c.add1(keyed("", "last"))
 	c.fetches("a fetch beside the transaction", worker, 1, last)
 	x.rollback()

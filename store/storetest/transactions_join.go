@@ -329,10 +329,10 @@ func joinWaits(c *caller) {
 // joinDisplace: the one that runs was being ended by a transaction when it was to be asked to stop.
 func joinDisplace(c *caller) {
 	worker := c.worker(c.s)
-	rival := limited("l", 1)
-	rival.Limit.OnContention = task.Displace
-	first := c.fetch1(worker, c.add1(rival))
-	second := c.add1(rival)
+	displacing := limited("l", 1)
+	displacing.Limit.OnContention = task.Displace
+	first := c.fetch1(worker, c.add1(displacing))
+	second := c.add1(displacing)
 	x := c.open()
 	x.finish(worker, driver.OK, first)
 	c.nothing("a fetch beside the transaction", worker)

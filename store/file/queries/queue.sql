@@ -7,56 +7,56 @@
 -- index. INDEXED BY makes a statement that does not fit its index an error instead of a scan. A LIMIT bounds each
 -- step.
 --
--- A lane is a kind in a queue. The states are those of migration 2.
+-- A sub-queue is one kind in one queue. The states are those of the migration.
 
 -- name: write_lock
 -- Makes a caller's transaction a writing one before it reads: SQLite cannot upgrade a transaction whose reads have
 -- become old.
 UPDATE dibs_schema SET version = version WHERE false
 
--- name: lane_id
--- The number of a lane, made if there is none. The assignment changes nothing, but makes RETURNING answer.
-INSERT INTO dibs_lanes (queue, kind) VALUES (?, ?) ON CONFLICT DO UPDATE SET queue = queue RETURNING id
+-- name: subqueue_id
+-- The number of a sub-queue, made if there is none. The assignment changes nothing, but makes RETURNING answer.
+INSERT INTO dibs_subqueues (queue, kind) VALUES (?, ?) ON CONFLICT DO UPDATE SET queue = queue RETURNING id
 
--- name: lanes
--- A page of lanes.
-SELECT id, queue, kind FROM dibs_lanes WHERE id >= ? ORDER BY id LIMIT ?
+-- name: subqueues
+-- A page of sub-queues.
+SELECT id, queue, kind FROM dibs_subqueues WHERE id >= ? ORDER BY id LIMIT ?
 
--- name: lanes_of
--- A page of the lanes of a queue.
-SELECT id, queue, kind FROM dibs_lanes INDEXED BY dibs_lanes_of WHERE queue = ? AND id >= ? ORDER BY id LIMIT ?
+-- name: subqueues_of
+-- A page of the sub-queues of a queue.
+SELECT id, queue, kind FROM dibs_subqueues INDEXED BY dibs_subqueues_of WHERE queue = ? AND id >= ? ORDER BY id LIMIT ?
 
--- name: lane_known
--- A lane by its name.
-SELECT id, queue, kind FROM dibs_lanes WHERE queue = ? AND kind = ?
+-- name: subqueue_known
+-- A sub-queue by its name.
+SELECT id, queue, kind FROM dibs_subqueues WHERE queue = ? AND kind = ?
 
--- name: last_lane
--- The largest number of a lane.
-SELECT coalesce(max(id), 0) FROM dibs_lanes
+-- name: last_subqueue
+-- The largest number of a sub-queue.
+SELECT coalesce(max(id), 0) FROM dibs_subqueues
 
 -- name: task_columns
 -- What is read of a task; Go appends which one.
-SELECT t.id, t.lane, l.queue, l.kind, t.state, t.class, t.rank, t.priority, t.run_at, t.enqueued, t.expires, t.started, t.ended,
+SELECT t.id, t.subqueue, l.queue, l.kind, t.state, t.class, t.rank, t.priority, t.run_at, t.enqueued, t.expires, t.started, t.ended,
   t.attempts, t.granted, t.crashes, t.snoozes, t.begun, t.displaced, t.token, t.worker, t.completed,
-  t.ukey, t.window, coalesce(t.limited, 0), t.args, t.cold, t.reason, t.stop
-FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane
+  t.ukey, t.window, coalesce(t.limited, 0), t.args, t.options, t.reason, t.stop
+FROM dibs_tasks t JOIN dibs_subqueues l ON l.id = t.subqueue
 
 -- name: task_insert
 -- Inserts a task. The unique index on ukey is what makes keys unique (Q1).
-INSERT INTO dibs_tasks (lane, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes,
-  begun, displaced, token, worker, completed, ukey, window, limited, line, reason, stop, args, cold)
+INSERT INTO dibs_tasks (subqueue, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes,
+  begun, displaced, token, worker, completed, ukey, window, limited, line, reason, stop, args, options)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?) RETURNING id
 
 -- name: task_update
 -- Writes a task, except its arguments and options.
-UPDATE dibs_tasks SET lane = ?, state = ?, class = ?, rank = ?, priority = ?, run_at = ?, enqueued = ?, expires = ?, started = ?, ended = ?,
+UPDATE dibs_tasks SET subqueue = ?, state = ?, class = ?, rank = ?, priority = ?, run_at = ?, enqueued = ?, expires = ?, started = ?, ended = ?,
   attempts = ?, granted = ?, crashes = ?, snoozes = ?, begun = ?, displaced = ?, token = ?, worker = ?, completed = ?,
   ukey = ?, window = ?, limited = nullif(?, 0), line = ?, reason = ?, stop = ?
 WHERE id = ?
 
 -- name: task_respell
 -- Writes its arguments and options.
-UPDATE dibs_tasks SET args = ?, cold = ? WHERE id = ?
+UPDATE dibs_tasks SET args = ?, options = ? WHERE id = ?
 
 -- name: task_delete
 -- Deletes a task.
@@ -75,16 +75,16 @@ INSERT INTO dibs_attempts (task, i, attempt) SELECT ?1, coalesce(max(i), 0) + 1,
 SELECT attempt FROM dibs_attempts WHERE task = ? ORDER BY i
 
 -- name: ready
--- The first available tasks of a lane and class, in order.
-SELECT id, rank FROM dibs_tasks WHERE state = 1 AND lane = ? AND class = ? ORDER BY rank, id LIMIT ?
+-- The first available tasks of a sub-queue and class, in order.
+SELECT id, rank FROM dibs_tasks WHERE state = 1 AND subqueue = ? AND class = ? ORDER BY rank, id LIMIT ?
 
 -- name: due
--- Tasks of a lane whose instant has come, the earliest first.
-SELECT id FROM dibs_tasks WHERE state IN (0, 4) AND lane = ? AND run_at <= ? ORDER BY run_at, id LIMIT ?
+-- Tasks of a sub-queue whose instant has come, the earliest first.
+SELECT id FROM dibs_tasks WHERE state IN (0, 4) AND subqueue = ? AND run_at <= ? ORDER BY run_at, id LIMIT ?
 
 -- name: next_due
--- The next instant of a lane; 0: none.
-SELECT coalesce(min(run_at), 0) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE state IN (0, 4) AND lane = ?
+-- The next instant of a sub-queue; 0: none.
+SELECT coalesce(min(run_at), 0) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE state IN (0, 4) AND subqueue = ?
 
 -- name: limit_declare
 -- The limit of a hash, made if there is none, with how many of its tasks run. The first token is larger than the
@@ -102,8 +102,8 @@ SELECT id, key, max, declared, token, round_at, round_end, (SELECT count(*) FROM
 
 -- name: limits_from
 -- The next limits, and whether each can be forgotten: no operator's word stands, it was not used since an instant, no
--- task runs or waits under it, and its lanes are in order. The youngest one stays, so that its number is not given
--- again: tasks that have ended or are not due still name the numbers of forgotten ones.
+-- task runs or waits under it, and its sub-queues are in order. The youngest one stays, so that its number is not
+-- given again: tasks that have ended or are not due still name the numbers of forgotten ones.
 SELECT id, declared = 0 AND token < ? AND round_at < 0 AND id < (SELECT max(id) FROM dibs_limits)
   AND NOT EXISTS (SELECT 1 FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3)
   AND NOT EXISTS (SELECT 1 FROM dibs_tasks INDEXED BY dibs_tasks_line WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state IN (1, 2))
@@ -129,47 +129,47 @@ UPDATE dibs_limits SET max = ?, declared = ?, said_by = ?, said = ? WHERE id = ?
 -- The operators' words that stand, a thousand at most.
 SELECT hash, key, max, declared, said_by, said FROM dibs_limits WHERE declared > 0 ORDER BY key, hash LIMIT 1000
 
--- name: line_lanes
--- The lanes from ?2 up to ?4 in which tasks stand in line for a limit, ?3 at most. Each is found by one probe of the
--- index, however long the line is.
-WITH RECURSIVE l (lane) AS (
-  SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane >= ?2
+-- name: line_subqueues
+-- The sub-queues from ?2 up to ?4 in which tasks stand in line for a limit, ?3 at most. Each is found by one probe of
+-- the index, however long the line is.
+WITH RECURSIVE l (subqueue) AS (
+  SELECT min(subqueue) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND subqueue >= ?2
   UNION ALL
-  SELECT (SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane > l.lane)
-  FROM l WHERE l.lane IS NOT NULL LIMIT ?3),
-o (lane) AS (
-  SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane >= ?2
+  SELECT (SELECT min(subqueue) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND subqueue > l.subqueue)
+  FROM l WHERE l.subqueue IS NOT NULL LIMIT ?3),
+o (subqueue) AS (
+  SELECT min(subqueue) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND subqueue >= ?2
   UNION ALL
-  SELECT (SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane > o.lane)
-  FROM o WHERE o.lane IS NOT NULL LIMIT ?3)
-SELECT lane FROM l WHERE lane < ?4 UNION SELECT lane FROM o WHERE lane < ?4 ORDER BY lane LIMIT ?3
+  SELECT (SELECT min(subqueue) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND subqueue > o.subqueue)
+  FROM o WHERE o.subqueue IS NOT NULL LIMIT ?3)
+SELECT subqueue FROM l WHERE subqueue < ?4 UNION SELECT subqueue FROM o WHERE subqueue < ?4 ORDER BY subqueue LIMIT ?3
 
 -- name: line_any
--- Whether any task of a lane is in line for a limit.
-SELECT EXISTS (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND lane = ?)
+-- Whether any task of a sub-queue is in line for a limit.
+SELECT EXISTS (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND subqueue = ?)
 
 -- name: line_count
--- How many tasks of a lane are available at a limit, up to a bound.
-SELECT count(*) FROM (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? LIMIT ?)
+-- How many tasks of a sub-queue are available at a limit, up to a bound.
+SELECT count(*) FROM (SELECT 1 FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND subqueue = ? LIMIT ?)
 
 -- name: line_last
 -- The last of them: those that step back first.
-SELECT id, rank FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? ORDER BY rank DESC, id DESC LIMIT ?
+SELECT id, rank FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND subqueue = ? ORDER BY rank DESC, id DESC LIMIT ?
 
 -- name: line_next
 -- The first blocked ones: those that are promoted next (Q5).
-SELECT id, rank FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane = ? ORDER BY rank, id LIMIT ?
+SELECT id, rank FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND subqueue = ? ORDER BY rank, id LIMIT ?
 
 -- name: part_count
 -- This and the next two do the same for suspects alone, or for all others: where a limit has many free slots they are
--- on shelves apart, so that suspects, which are given one by one, hold up no others.
-SELECT count(*) FROM (SELECT 1 FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? AND (class > 0) = ? LIMIT ?)
+-- counted apart, so that suspects, which are given one by one, hold up no others.
+SELECT count(*) FROM (SELECT 1 FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND subqueue = ? AND (class > 0) = ? LIMIT ?)
 
 -- name: part_last
-SELECT id, rank FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? AND (class > 0) = ? ORDER BY rank DESC, id DESC LIMIT ?
+SELECT id, rank FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND subqueue = ? AND (class > 0) = ? ORDER BY rank DESC, id DESC LIMIT ?
 
 -- name: part_next
-SELECT id, rank FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane = ? AND (class > 0) = ? ORDER BY rank, id LIMIT ?
+SELECT id, rank FROM dibs_tasks INDEXED BY dibs_tasks_parts WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND subqueue = ? AND (class > 0) = ? ORDER BY rank, id LIMIT ?
 
 -- name: states
 -- The states of tasks. A list of ids is a text of JSON.
@@ -179,17 +179,17 @@ SELECT id, state FROM dibs_tasks WHERE id IN (SELECT value FROM json_each(?))
 -- Changes them, and nothing else of the tasks.
 UPDATE dibs_tasks SET state = ? WHERE id IN (SELECT value FROM json_each(?))
 
--- name: rivals
+-- name: displacing
 -- Tasks between two ids that a displacing task supersedes.
-SELECT id FROM dibs_tasks INDEXED BY dibs_tasks_rivals WHERE limited = ? AND limited IS NOT NULL AND state IN (1, 2) AND (displaced = 1 OR line = 0)
+SELECT id FROM dibs_tasks INDEXED BY dibs_tasks_displacing WHERE limited = ? AND limited IS NOT NULL AND state IN (1, 2) AND (displaced = 1 OR line = 0)
   AND id > ? AND id < ? ORDER BY id LIMIT ?
 
--- name: guests
+-- name: displaceable
 -- Running tasks of a limit that were not asked to stop.
 SELECT id FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND state = 3 AND stop = '' LIMIT ?
 
 -- name: limit_round
--- Where bringing a limit's lanes in order goes on.
+-- Where bringing a limit's sub-queues in order goes on.
 UPDATE dibs_limits SET round_at = ?, round_end = ? WHERE id = ?
 
 -- name: rounds
@@ -198,7 +198,7 @@ SELECT id FROM dibs_limits INDEXED BY dibs_limits_round WHERE round_at >= 0 AND 
 
 -- name: slots
 -- The tasks that have slots of a limit, a thousand at most.
-SELECT t.id, l.kind, t.started, t.worker FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane WHERE t.limited = ? AND t.limited IS NOT NULL AND t.state = 3 ORDER BY t.id LIMIT 1000
+SELECT t.id, l.kind, t.started, t.worker FROM dibs_tasks t JOIN dibs_subqueues l ON l.id = t.subqueue WHERE t.limited = ? AND t.limited IS NOT NULL AND t.state = 3 ORDER BY t.id LIMIT 1000
 
 -- name: blocked
 -- How many tasks wait for a limit.
@@ -302,5 +302,5 @@ DELETE FROM dibs_counts WHERE (minute, queue, kind, name) IN
   (SELECT minute, queue, kind, name FROM dibs_counts WHERE minute < ? ORDER BY minute, queue, kind, name LIMIT ?)
 
 -- name: depths
--- Counts tasks by lane and state, from one index.
-SELECT l.queue, l.kind, t.state, count(*), min(t.run_at) FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane GROUP BY t.lane, t.state
+-- Counts tasks by sub-queue and state, from one index.
+SELECT l.queue, l.kind, t.state, count(*), min(t.run_at) FROM dibs_tasks t JOIN dibs_subqueues l ON l.id = t.subqueue GROUP BY t.subqueue, t.state

@@ -71,7 +71,7 @@ func IsFront(rank int) bool { return rank < front/2 }
 const (
 	Clear   = iota
 	Suspect // a worker had it when it died
-	Charged // it took one down
+	Crasher // it took one down
 	Classes // how many there are
 )
 
@@ -79,7 +79,7 @@ const (
 func (t *Task) Class() int {
 	switch {
 	case t.Suspect && t.Crashes > 0:
-		return Charged
+		return Crasher
 	case t.Suspect:
 		return Suspect
 	}
@@ -92,8 +92,8 @@ func (t *Task) Queues() bool {
 	return t.Limit != nil && (t.Limit.OnContention != task.Discard && t.Limit.OnContention != task.Displace || t.Displaced)
 }
 
-// Rival says that a newer task of its limit may supersede t.
-func (t *Task) Rival() bool { return t.Limit != nil && t.Limit.OnContention == task.Displace }
+// Displaces says that a newer task of its limit may supersede t.
+func (t *Task) Displaces() bool { return t.Limit != nil && t.Limit.OnContention == task.Displace }
 
 // Over says whether t's waiting has ended unused (rule Q6).
 func (t *Task) Over(now time.Time) bool {

@@ -141,9 +141,9 @@ func step(t *rapid.T, x *Task, now time.Time) (n Note, what string) {
 	return n, what
 }
 
-// A poisonous task ends: from its second death with its start written on, each is charged (rule Q4).
+// A poisonous task ends: from its second death with its start written on, each counts as its crash (rule Q4).
 // Holds: Q4.
-func TestDeathsAreChargedOnSuspicionOnly(t *testing.T) {
+func TestDeathsCountOnSuspicionOnly(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000).UTC()
 	x := New(Timed(task.Spec{Kind: "k", Options: task.Options{MaxCrashes: 2}}, now), now)
 	for i, want := range []struct {
@@ -154,8 +154,8 @@ func TestDeathsAreChargedOnSuspicionOnly(t *testing.T) {
 	}{
 		{true, 0, Suspect, task.Available}, // nobody knows yet whose fault it was
 		{false, 0, Suspect, task.Available},
-		{true, 1, Charged, task.Available},
-		{true, 2, Charged, task.Crashed},
+		{true, 1, Crasher, task.Available},
+		{true, 2, Crasher, task.Crashed},
 	} {
 		x.Give(0, now)
 		if want.begun {
@@ -165,7 +165,7 @@ func TestDeathsAreChargedOnSuspicionOnly(t *testing.T) {
 		if x.Crashes != want.crashes || x.Class() != want.class || x.State != want.state || x.Attempts != 0 {
 			t.Fatalf("death %d: %d crashes, class %d, %s, %d attempts", i+1, x.Crashes, x.Class(), x.State, x.Attempts)
 		}
-		if charged := i > 1; (n.Tried != nil) != charged {
+		if counts := i > 1; (n.Tried != nil) != counts {
 			t.Fatalf("death %d: history gets %+v", i+1, n.Tried)
 		}
 	}

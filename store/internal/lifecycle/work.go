@@ -94,8 +94,8 @@ func (t *Task) again(c driver.Completion, now time.Time) Note {
 	return Note{}
 }
 
-// Rescue takes t from a worker that is gone. The death is charged to t only if it was suspect already and its start
-// was written (rule Q4). A task that was asked to stop is not tried again.
+// Rescue takes t from a worker that is gone. The death counts as a crash of t only if it was suspect already and its
+// start was written (rule Q4). A task that was asked to stop is not tried again.
 func (t *Task) Rescue(now time.Time) (n Note) {
 	if t.Suspect && t.Begun {
 		t.Crashes++
@@ -120,8 +120,8 @@ func Admits(r *driver.FetchRequest, class int, suspect bool) bool {
 	switch class {
 	case Suspect:
 		return r.Suspects && !suspect
-	case Charged:
-		return r.Suspects && r.Charged && !suspect
+	case Crasher:
+		return r.Suspects && r.Crashers && !suspect
 	}
 	return true
 }

@@ -14,9 +14,9 @@ SET @dibs_now = ?;
 
 -- name: task-columns
 -- What is read of a task; the fragments below say which.
-SELECT t.id, t.ver, t.lane, t.queue, t.kind, t.state, t.class, t.ordinal, t.priority, t.run_at, t.enqueued, t.expires, t.started, t.ended,
+SELECT t.id, t.ver, t.subqueue, t.queue, t.kind, t.state, t.class, t.ordinal, t.priority, t.run_at, t.enqueued, t.expires, t.started, t.ended,
 t.attempts, t.granted, t.crashes, t.snoozes, t.begun, t.displaced, t.token, t.worker, t.completed,
-t.ukey, t.win, t.limited, t.args, t.cold, t.reason, t.stop FROM dibs_tasks t
+t.ukey, t.win, t.limited, t.args, t.options, t.reason, t.stop FROM dibs_tasks t
 
 -- name: tasks-by-id
 -- By id.
@@ -27,8 +27,8 @@ FORCE INDEX (PRIMARY) WHERE t.ns = ? AND t.id IN (?);
 FORCE INDEX (one) WHERE t.ns = ? AND t.ukey IN (?);
 
 -- name: tasks-due
--- Those of a lane that are due, the earliest first.
-FORCE INDEX (due) WHERE t.ns = ? AND t.lane = ? AND t.due_at > 0 AND t.due_at <= @dibs_now ORDER BY t.due_at, t.id LIMIT ?;
+-- Those of a sub-queue that are due, the earliest first.
+FORCE INDEX (due) WHERE t.ns = ? AND t.subqueue = ? AND t.due_at > 0 AND t.due_at <= @dibs_now ORDER BY t.due_at, t.id LIMIT ?;
 
 -- name: tasks-lapsed
 -- Waiting ones whose expires_at has passed (Q6).
@@ -50,7 +50,7 @@ FORCE INDEX (held) WHERE t.ns = ? AND t.holder = ? ORDER BY t.id LIMIT ?;
 -- Those that have slots of a limit.
 FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 3 ORDER BY t.id;
 
--- name: tasks-rivals
+-- name: tasks-displacing
 -- Those that a displacing task supersedes: older ones that wait for the same limit and displace too.
 FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state IN (1, 2) AND t.id < ? AND (t.displaced = 1 OR t.line = 0) LIMIT ?;
 
@@ -74,44 +74,45 @@ SELECT (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owne
   COALESCE((SELECT IF(identity <> @dibs_identity OR hold_until > @dibs_now + max_ttl, 2, hold_until > @dibs_now) FROM dibs_meta WHERE ns = ?), 2),
   EXISTS (SELECT 1 FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now)) OR EXISTS (SELECT 1 FROM dibs_task_rates WHERE ns = ?) OR EXISTS (SELECT 1 FROM dibs_task_wakes WHERE ns = ?);
 
--- name: lanes
--- The lanes of the namespace. One may be there several times, with different salts.
-SELECT DISTINCT queue, kind FROM dibs_task_lanes WHERE ns = ?;
+-- name: subqueues
+-- The sub-queues of the namespace. One may be there several times, with different salts.
+SELECT DISTINCT queue, kind FROM dibs_task_subqueues WHERE ns = ?;
 
--- name: add-lane
--- Adds a lane. The salt is the process's own, so that nobody waits for another transaction that adds the same one.
-INSERT INTO dibs_task_lanes (ns, queue, kind, salt) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE salt = dibs_task_lanes.salt;
+-- name: add-subqueue
+-- Adds a sub-queue. The salt is the process's own, so that nobody waits for another transaction that adds the same
+-- one.
+INSERT INTO dibs_task_subqueues (ns, queue, kind, salt) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE salt = dibs_task_subqueues.salt;
 
 -- name: due
--- The ids of a lane's due tasks.
+-- The ids of a sub-queue's due tasks.
 SELECT id, limited IS NOT NULL FROM dibs_tasks FORCE INDEX (due)
-WHERE ns = ? AND lane = ? AND due_at > 0 AND due_at <= @dibs_now ORDER BY due_at, id LIMIT ?;
+WHERE ns = ? AND subqueue = ? AND due_at > 0 AND due_at <= @dibs_now ORDER BY due_at, id LIMIT ?;
 
 -- name: next-due
--- The next due instant of a lane, behind so many tasks.
-SELECT COALESCE((SELECT due_at FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > 0 ORDER BY due_at, id LIMIT 1 OFFSET ?), 0);
+-- The next due instant of a sub-queue, behind so many tasks.
+SELECT COALESCE((SELECT due_at FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND subqueue = ? AND due_at > 0 ORDER BY due_at, id LIMIT 1 OFFSET ?), 0);
 
 -- name: first-due
--- The next due instant of a lane.
-SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > 0;
+-- The next due instant of a sub-queue.
+SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND subqueue = ? AND due_at > 0;
 
 -- name: ready
--- The first available tasks of a lane and class, in order: the index begins with all that is compared.
+-- The first available tasks of a sub-queue and class, in order: the index begins with all that is compared.
 SELECT id, queue, kind, ordinal, class, limited, expires FROM dibs_tasks FORCE INDEX (ready)
-WHERE ns = ? AND lane = ? AND state = 1 AND class = ? ORDER BY ordinal, id LIMIT ?;
+WHERE ns = ? AND subqueue = ? AND state = 1 AND class = ? ORDER BY ordinal, id LIMIT ?;
 
 -- name: took
 -- How much time the packet has taken so far, by the server.
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)) - @dibs_now;
 
--- name: ripe
+-- name: make-due
 -- Makes those of the named tasks available that are due and that nobody holds, without waiting (SKIP LOCKED). UPDATE
 -- has no SKIP LOCKED: so the ids that were locked are collected, and a statement with them is prepared.
 SELECT GROUP_CONCAT(id) INTO @dibs_ids FROM dibs_tasks FORCE INDEX (PRIMARY)
 WHERE id IN (?) AND due_at > 0 AND due_at <= @dibs_now AND limited IS NULL FOR UPDATE SKIP LOCKED;
 SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 1, due_at = 0, ver = ver + 1 WHERE id IN (', COALESCE(@dibs_ids, '0'), ')');
-PREPARE dibs_ripen FROM @dibs_sql;
-EXECUTE dibs_ripen;
+PREPARE dibs_make_due FROM @dibs_sql;
+EXECUTE dibs_make_due;
 
 -- name: hold
 -- The step goes on in packets to come. If none comes for some seconds, the server closes the connection and rolls
@@ -154,16 +155,16 @@ limited
 SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash IN (?) FOR UPDATE SKIP LOCKED;
 
 -- name: locked-limits
--- The limits that are locked: each with how many run, the first task that is blocked, and the last lane in which one
--- is. It is a statement of its own, so it sees what was committed before the locks were had. line = 1: the task waits
--- in line, and does not meet a fetch in the open.
+-- The limits that are locked: each with how many run, the first task that is blocked, and the last sub-queue in which
+-- one is. It is a statement of its own, so it sees what was committed before the locks were had. line = 1: the task
+-- waits in line, and is not decided by a fetch that sees it.
 SELECT l.hash, l.limit_key, l.slots, l.declared, l.token, ?,
   (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 3),
-  (SELECT CONCAT_WS(' ', t.id, t.ver, t.lane, t.ordinal, t.expires) FROM dibs_tasks t FORCE INDEX (line)
+  (SELECT CONCAT_WS(' ', t.id, t.ver, t.subqueue, t.ordinal, t.expires) FROM dibs_tasks t FORCE INDEX (line)
    WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1
-   ORDER BY t.lane, t.ordinal, t.id LIMIT 1),
-  (SELECT t.lane FROM dibs_tasks t FORCE INDEX (line)
-   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 ORDER BY t.lane DESC LIMIT 1)
+   ORDER BY t.subqueue, t.ordinal, t.id LIMIT 1),
+  (SELECT t.subqueue FROM dibs_tasks t FORCE INDEX (line)
+   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 ORDER BY t.subqueue DESC LIMIT 1)
 FROM dibs_task_limits l FORCE INDEX (PRIMARY) WHERE l.ns = ? AND l.hash IN (?);
 
 -- name: slots
@@ -172,24 +173,24 @@ SELECT limit_key, slots FROM dibs_task_limits WHERE ns = ? AND hash = ?;
 
 -- name: open-in-line
 -- The tasks at locked limits that are available and stand in line, so many at most (Q5).
-SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND ?
-ORDER BY limited, lane, ordinal, id LIMIT ?;
+SELECT limited, id, ver, subqueue, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND ?
+ORDER BY limited, subqueue, ordinal, id LIMIT ?;
 
 -- name: blocked-in-line
--- The first blocked tasks of a lane at a limit, and whether each has expired.
-SELECT id, ver, lane, ordinal, expires > 0 AND expires <= @dibs_now FROM dibs_tasks FORCE INDEX (line)
-WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND lane = ? ORDER BY ordinal, id LIMIT ?;
+-- The first blocked tasks of a sub-queue at a limit, and whether each has expired.
+SELECT id, ver, subqueue, ordinal, expires > 0 AND expires <= @dibs_now FROM dibs_tasks FORCE INDEX (line)
+WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND subqueue = ? ORDER BY ordinal, id LIMIT ?;
 
--- name: from-lane
--- Prepares next-lane for a limit: behind which lane it begins. A # is a parameter.
-SET @dibs_ns = ?, @dibs_hash = ?, @dibs_lane = ?, @dibs_sql = REPLACE('SELECT MIN(lane) INTO @dibs_lane FROM dibs_tasks FORCE INDEX (line) WHERE ns = # AND limited = # AND state = 2 AND line = 1 AND lane > #', '#', CHAR(63 USING utf8mb4));
+-- name: from-subqueue
+-- Prepares next-subqueue for a limit: behind which sub-queue it begins. A # is a parameter.
+SET @dibs_ns = ?, @dibs_hash = ?, @dibs_subqueue = ?, @dibs_sql = REPLACE('SELECT MIN(subqueue) INTO @dibs_subqueue FROM dibs_tasks FORCE INDEX (line) WHERE ns = # AND limited = # AND state = 2 AND line = 1 AND subqueue > #', '#', CHAR(63 USING utf8mb4));
 PREPARE dibs_next FROM @dibs_sql;
 
--- name: next-lane
--- The next lane in which tasks are blocked at a limit. One probe of the index finds it, however long the line is: the
--- server does so for MIN beside constants, as parameters are, and not in a recursive query or a subquery.
-EXECUTE dibs_next USING @dibs_ns, @dibs_hash, @dibs_lane;
-SELECT @dibs_lane;
+-- name: next-subqueue
+-- The next sub-queue in which tasks are blocked at a limit. One probe of the index finds it, however long the line
+-- is: the server does so for MIN beside constants, as parameters are, and not in a recursive query or a subquery.
+EXECUTE dibs_next USING @dibs_ns, @dibs_hash, @dibs_subqueue;
+SELECT @dibs_subqueue;
 
 -- name: ensure-limit
 -- Makes a limit's row. The assignment changes nothing. The first token is larger than the instant at which the limit
@@ -214,13 +215,13 @@ DELETE FROM dibs_task_limits WHERE ns = ? AND hash IN (?) AND @dibs_ok = 1;
 
 -- name: blocked
 -- The last of so many blocked tasks that come after one: where a promotion in steps goes on.
-SELECT lane, ordinal, id FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1
-AND (lane > ? OR lane = ? AND (ordinal > ? OR ordinal = ? AND id > ?)) ORDER BY lane, ordinal, id LIMIT 1 OFFSET ?;
+SELECT subqueue, ordinal, id FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1
+AND (subqueue > ? OR subqueue = ? AND (ordinal > ? OR ordinal = ? AND id > ?)) ORDER BY subqueue, ordinal, id LIMIT 1 OFFSET ?;
 
 -- name: blocked-rest
 -- How many blocked tasks come after one, up to a bound.
 SELECT COUNT(*) FROM (SELECT id FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1
-AND (lane > ? OR lane = ? AND (ordinal > ? OR ordinal = ? AND id > ?)) LIMIT ?) r;
+AND (subqueue > ? OR subqueue = ? AND (ordinal > ? OR ordinal = ? AND id > ?)) LIMIT ?) r;
 
 -- name: wakes
 -- The oldest notes on limits up to one, 20 at most, each with the id of the youngest note.
@@ -290,10 +291,10 @@ SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
 
 -- name: claim-tasks
 -- Gives tasks without a limit: the first of the named ones that nobody has (SKIP LOCKED: two fetches share them
--- without waiting), and that are still in these lanes. No more are locked than are taken, so the order is that of the
--- index. The token is larger than the last one and than the clock.
+-- without waiting), and that are still in these sub-queues. No more are locked than are taken, so the order is that
+-- of the index. The token is larger than the last one and than the clock.
 SELECT GROUP_CONCAT(t.id) INTO @dibs_claimed FROM (SELECT id FROM dibs_tasks FORCE INDEX (PRIMARY)
-WHERE id IN (?) AND lane IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED) t;
+WHERE id IN (?) AND subqueue IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED) t;
 SET @dibs_claimed = IF(@dibs_ok = 1, COALESCE(@dibs_claimed, '0'), '0'), @dibs_worker = ?;
 SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 3, lapses = 0, due_at = 0, started = @dibs_now, begun = 0, worker = @dibs_worker, holder = @dibs_worker, token = GREATEST(token + 1, @dibs_now), stop = '''', ver = ver + 1 WHERE id IN (', @dibs_claimed, ')');
 PREPARE dibs_claim FROM @dibs_sql;
@@ -316,13 +317,13 @@ UPDATE IGNORE dibs_tasks FORCE INDEX (PRIMARY) SET ukey = ? WHERE id = ? AND @di
 
 -- name: update-spec
 -- Writes a task's new arguments (Q3).
-UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET cold = ?, args = ? WHERE id = ? AND @dibs_ok = 1;
+UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET options = ?, args = ? WHERE id = ? AND @dibs_ok = 1;
 
 -- name: insert-tasks
 -- Inserts whole rows: plain-row or the values follow.
-INSERT INTO dibs_tasks (ns, lane, queue, kind, state, class, ordinal, priority, run_at, due_at,
+INSERT INTO dibs_tasks (ns, subqueue, queue, kind, state, class, ordinal, priority, run_at, due_at,
 enqueued, expires, lapses, started, ended, done, attempts, granted, crashes, snoozes, begun, displaced,
-token, worker, holder, completed, ukey, win, limited, line, reason, stop, cold, args) VALUES
+token, worker, holder, completed, ukey, win, limited, line, reason, stop, options, args) VALUES
 
 -- name: same
 -- A row whose unique key is held changes nothing: then if-one stops the packet.
@@ -547,6 +548,6 @@ SELECT ver FROM dibs_tasks FORCE INDEX (PRIMARY) WHERE id = ? AND ver = ? AND st
 -- Locks a task, if it is still as it was read.
 SELECT ver FROM dibs_tasks FORCE INDEX (PRIMARY) WHERE id = ? AND ver = ? FOR UPDATE;
 
--- name: lane-there
--- Whether a lane has a row.
-SELECT salt FROM dibs_task_lanes WHERE ns = ? AND queue = ? AND kind = ? LIMIT 1;
+-- name: subqueue-there
+-- Whether a sub-queue has a row.
+SELECT salt FROM dibs_task_subqueues WHERE ns = ? AND queue = ? AND kind = ? LIMIT 1;

@@ -8,7 +8,7 @@ ON CONFLICT DO NOTHING;
 
 -- [1] Events of all jobs, the newest first. In this and all selections below, the two arguments before the last are
 -- the instants [from, to), and the last is the limit, so no statement reads more than a page. `ns || ''` is the
--- expression of an index that only these pages can use: see migration 10.
+-- expression of an index that only these pages can use: see migration 1.
 SELECT id, at, kind, key, job, tick, run_id, host, reason
 FROM dibs.events
 WHERE ns || '' = $1 AND at >= $2::bigint AND at < $3::bigint

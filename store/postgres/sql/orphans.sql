@@ -1,7 +1,7 @@
 -- [0] Unfinished ticks by job and instant (T2, T3): of the names in [$2, $3), after ($4, $5), $6 at most. The page is
 -- chosen before the leases are asked, and each row says whether its lease is live. So a step reads no more rows than
 -- it was asked for, however many live ticks lie among the dead ones. The expressions repeat the partial index of
--- migration 10 word for word.
+-- migration 1 word for word.
 WITH page AS MATERIALIZED (
   SELECT * FROM dibs.ticks
   WHERE ns = $1 AND state || '' <> 'closed' AND job || ''::bytea >= $2::bytea AND job || ''::bytea < $3::bytea

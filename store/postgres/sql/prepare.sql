@@ -11,8 +11,9 @@ SELECT EXISTS (
 -- [2] Serializes preparations. The lock is freed with the transaction. The first number is "dibs" in ASCII.
 SELECT pg_advisory_xact_lock(1684628083, 0);
 
--- [3] The schema's version.
-SELECT coalesce(max(version), 0) FROM dibs.migrations;
+-- [3] The schema's version, and the oldest version whose programs may use it. Before v0.1.0 there was no such column,
+-- and to_jsonb makes it null.
+SELECT coalesce(max(m.version), 0), coalesce(max((to_jsonb(m) ->> 'oldest')::int), 0) FROM dibs.migrations m;
 
 -- [4] Makes the namespace $1 with max_ttl $2. Grants are held back for that long, unless somebody stated that the
 -- store is new ($3, `dibs init`; L9). Two that make it at once: the first one's row stands.
@@ -25,3 +26,12 @@ UPDATE dibs.namespaces SET max_ttl = $2::bigint WHERE ns = $1 AND max_ttl < $2;
 
 -- [6] What the namespace is, with the clock.
 SELECT installation, identity, hold_until, max_ttl, dibs.now_us() FROM dibs.namespaces WHERE ns = $1;
+
+-- [7] How to keep everybody else away from dibs's tables before an upgrade: the text of a statement that locks all of
+-- them. An upgrade that took its locks one by one, as it comes to the tables, would wait for servers that wait for it.
+SELECT 'LOCK TABLE ' || string_agg(format('dibs.%I', c.relname), ', ' ORDER BY c.relname) || ' IN ACCESS EXCLUSIVE MODE'
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'dibs' AND c.relkind IN ('r', 'p');
+
+-- [8] For how long, in ms, that statement may take. A server that waits for a lock looks for a deadlock after
+-- deadlock_timeout, and would be the one to give up. Half of that is short enough that none does.
+SELECT greatest(setting::int / 2, 1)::text FROM pg_settings WHERE name = 'deadlock_timeout';

@@ -12,7 +12,7 @@ SELECT name FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea FOR NO KEY UPDATE;
 -- * a range that the mark would cut in two. Lowering the mark to its beginning may cut an earlier range, and so on:
 --   hence the recursion, else no row would account for what lies between.
 --
--- The odd expressions on ns, job and state match the partial index of migration 10, and OFFSET 0 keeps the probe of
+-- The odd expressions on ns, job and state match the partial index of migration 1, and OFFSET 0 keeps the probe of
 -- each range a probe. Returns the clock if it settled, else no row.
 WITH RECURSIVE job AS MATERIALIZED (
   SELECT ns, name, dibs.now_us() AS now FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND $12::bigint IN (0, generation)

@@ -2,7 +2,7 @@
 -- (tokens). The server's clock, read when the script runs, decides. quick/acquire.lua does the same for the plain
 -- cases.
 --
--- ARGV: fresh installation id, schema, longest TTL and epoch that were seen (all four for identity), then of each
+-- ARGV: fresh installation id, layout, longest TTL and epoch that were seen (all four for identity), then of each
 -- item: name, owner, ttl, not_after, holder, reclaim ('owner:token' or ''), unguarded ('1' or ''). Answers: now,
 -- hold_until, max_ttl, epoch, then of each item: the token of a grant, or {status, record}.
 local hold_until, max_ttl, epoch = identity(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[3])

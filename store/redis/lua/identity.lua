@@ -11,8 +11,10 @@
 -- A hold-back that is longer was written by a clock that ran ahead, and begins anew. INFO costs about 4 µs, once per
 -- batch.
 --
+-- layout is 'schema oldest' of the program, which a record that is made anew gets: see prepare.lua.
+--
 -- identify answers also what is to be written for that, a list of fields or nothing; identity plans it.
-local function identify(fresh_id, schema, default_max_ttl, seen, seen_ttl)
+local function identify(fresh_id, layout, default_max_ttl, seen, seen_ttl)
   local m = call('HMGET', prefix .. 'meta', 'run_id', 'hold_until', 'max_ttl', 'epoch')
   local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')
   if not run_id then error('INFO server tells no run_id') end
@@ -34,7 +36,8 @@ local function identify(fresh_id, schema, default_max_ttl, seen, seen_ttl)
   epoch = math.min(math.max(epoch + 1, seen + 1, now), 9007199254740991) -- lease.MaxEpoch
   local fields = {'run_id', run_id, 'max_ttl', text(max_ttl), 'hold_until', text(hold_until), 'epoch', text(epoch)}
   if not m[3] then
-    for _, v in ipairs({'id', fresh_id, 'schema', schema}) do fields[#fields + 1] = v end
+    local schema, oldest = string.match(layout, '^(%d+) (%d+)$')
+    for _, v in ipairs({'id', fresh_id, 'schema', schema, 'oldest', oldest}) do fields[#fields + 1] = v end
   end
   return hold_until, max_ttl, epoch, true, fields
 end

@@ -1,7 +1,7 @@
 -- Renews holds, each by itself, in one round trip for a whole heartbeat (L4). A lapsed or broken hold is never
 -- revived, even if nobody took the key (L1, L5). A full server still renews.
 --
--- ARGV: fresh installation id, schema, longest TTL that was seen (all three for identity), then of each item: name,
+-- ARGV: fresh installation id, layout, longest TTL that was seen (all three for identity), then of each item: name,
 -- hold, terms, '1' for the whole record. terms is 'ttl not_after busy_until', or '' for those of the item before: in
 -- a heartbeat they are all the same. Answers: now, max_ttl, then {item, status, record} of each item that is not
 -- simply renewed, or whose record was asked for.

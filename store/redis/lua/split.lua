@@ -1,5 +1,5 @@
 -- Splits a range row into parts, if it is still as it was read, so that a tick within a settled range gets a row of
--- its own and can be run after all (T3). The first part keeps the row's place.
+-- its own and can be run after all (T3). The first part keeps the row's key.
 --
 -- ARGV: job, at, through and count of a range row, then of each part: at, through ('0' for a single tick), count.
 -- Answers: now, status, tick.

@@ -113,7 +113,8 @@ func execute(ctx context.Context, args []string, e env) int {
 
 // unusable says that a store could not be used: it is away, not prepared, or of an older version.
 func unusable(err error) bool {
-	return errors.Is(err, lease.ErrUnavailable) || errors.Is(err, store.ErrNotPrepared) || errors.Is(err, store.ErrOutdated)
+	return errors.Is(err, lease.ErrUnavailable) || errors.Is(err, store.ErrNotPrepared) || errors.Is(err, store.ErrOutdated) ||
+		errors.Is(err, store.ErrTooNew)
 }
 
 // errUsage marks errors in the use of flags and arguments.

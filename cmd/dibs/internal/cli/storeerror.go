@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
 )
 
 // A storeError is an error of opening a store, for people: in one line that names the store once, whether or not the
@@ -23,7 +24,8 @@ func (e storeError) Error() string {
 		text = "store " + e.store + ": " + text
 	}
 	switch {
-	case strings.Contains(text, "; "): // it has its own cure
+	case strings.Contains(text, "; "), errors.Is(e.err, store.ErrNotPrepared), errors.Is(e.err, store.ErrOutdated), errors.Is(e.err, store.ErrTooNew):
+		// It has its own cure.
 	case errors.Is(e.err, lease.ErrUnavailable):
 		text += "; check that it is up and that the address is right"
 	default:

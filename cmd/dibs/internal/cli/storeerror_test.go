@@ -2,7 +2,9 @@ package cli_test
 
 import (
 	"bytes"
+	"database/sql"
 	"net"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -47,6 +49,35 @@ func TestErrorsNameTheStoreOnce(t *testing.T) {
 				strings.Count(text, "store "+name) > 1 || !cure.MatchString(text) {
 				t.Errorf("dibs %q: status %d, %s%s", args, status, &out, text)
 			}
+		}
+	}
+}
+
+// A program that is too old for a store says so in one line, with the cure, and with the status of what is not there.
+// Holds: H4.
+func TestATooOldProgramSaysSo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dibs")
+	dibs := func(args ...string) (status int, errs string) {
+		var out, err bytes.Buffer
+		status = cli.Exec(t.Context(), append(args, "--store", dir), strings.NewReader(""), &out, &err)
+		return status, err.String()
+	}
+	if status, errs := dibs("init"); status != 0 {
+		t.Fatal(errs)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, "ns", "dibs", "dibs.db"))
+	if err == nil {
+		_, err = db.Exec("INSERT INTO dibs_schema (version, oldest) VALUES (99, 99)")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init"}, {"history"}, {"task", "list"}} {
+		if status, errs := dibs(args...); status != 69 || !strings.HasSuffix(errs, "upgrade dibs on this host\n") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("dibs %q: status %d, %s", args, status, errs)
 		}
 	}
 }

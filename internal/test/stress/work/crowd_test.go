@@ -72,7 +72,7 @@ func side(b *testing.B, address string, blocked int) func() {
 		}
 	}
 	fetch := func(want int) []driver.Fetched {
-		f, err := s.Queue.Fetch(b.Context(), driver.FetchRequest{Worker: l.Ref(), NotAfter: k.NotAfter(), Queues: []string{"q"}, Max: 10, Suspects: true, Charged: true})
+		f, err := s.Queue.Fetch(b.Context(), driver.FetchRequest{Worker: l.Ref(), NotAfter: k.NotAfter(), Queues: []string{"q"}, Max: 10, Suspects: true, Crashers: true})
 		if err != nil || len(f.Tasks) != want {
 			b.Fatalf("fetched %d, want %d: %v", len(f.Tasks), want, err)
 		}

@@ -1,7 +1,7 @@
--- [0] Counts the tasks of one shelf of a queue by kind and state, with the earliest instant at which one is due: of
+-- [0] Counts the tasks of one part of a queue by kind and state, with the earliest instant at which one is due: of
 -- the first $4 after ($2, $3). Returns also where the last of these stands, for the next page. So no statement reads
--- more than $4 rows, however long the queue is. TABLE, WHICH, FIRST and SECOND are filled in by newShelf
--- (queue_read.go): a shelf is the part of a table that one partial index has, in its order.
+-- more than $4 rows, however long the queue is. TABLE, WHICH, FIRST and SECOND are filled in by newPart
+-- (queue_read.go): a part is what one partial index has of a table, in its order.
 WITH page AS MATERIALIZED (
   SELECT t.kind, t.state, t.due, FIRST AS a, SECOND AS b FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH AND (FIRST, SECOND) > ($2::bigint, $3::bigint)
   ORDER BY FIRST, SECOND LIMIT $4::int
@@ -12,16 +12,16 @@ FROM page p, (SELECT a, b FROM page ORDER BY a DESC, b DESC LIMIT 1) l GROUP BY 
 -- [1] Tasks of the queues $1, by id. $2 kind (0: all), $3 states (null: all), $4 tag, $5 unique key and $6 limit as
 -- declared (empty: all), ids in ($7, $8], $9 rows at most. The caller chooses $8 so that few ids lie between: see
 -- [21].
-SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
-       t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
+SELECT t.id, t.sort_key, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
+       t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.options, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
 FROM (
   SELECT * FROM dibs.all_tasks t
   WHERE t.queue = ANY ($1::bigint[])
     AND ($2::bigint = 0 OR t.kind = $2) AND ($3::smallint[] IS NULL OR t.state = ANY ($3))
-    AND ($4::text = '' OR t.cold::jsonb -> 'tags' ? $4)
-    AND ($5::text = '' OR t.cold::jsonb -> 'unique' ->> 'key' = $5)
-    AND ($6::text = '' OR t.cold::jsonb -> 'limit' ->> 'key' = $6)
+    AND ($4::text = '' OR t.options::jsonb -> 'tags' ? $4)
+    AND ($5::text = '' OR t.options::jsonb -> 'unique' ->> 'key' = $5)
+    AND ($6::text = '' OR t.options::jsonb -> 'limit' ->> 'key' = $6)
     AND t.id > $7::bigint AND t.id <= $8::bigint
   ORDER BY t.id LIMIT $9::int
 ) t
@@ -62,17 +62,17 @@ SELECT dibs.queue_event($1, $4, $5) FROM gone WHERE until = 0 OR until > dibs.no
 SELECT queue, kind, since, until, by, why FROM dibs.queue_pauses
 WHERE ns = $1 AND (until = 0 OR until > dibs.now_us()) ORDER BY queue, kind;
 
--- [9] An operator's act on tasks: see queue_act.
-SELECT i, answer, other FROM dibs.queue_act($1, $2, $3::bigint[], $4::bigint, $5::int, $6::bigint, $7::int, $8, $9, $10::bigint, $11::smallint[]);
+-- [9] An operation on tasks: see queue_operate.
+SELECT i, answer, other FROM dibs.queue_operate($1, $2, $3::bigint[], $4::bigint, $5::int, $6::bigint, $7::int, $8, $9, $10::bigint, $11::smallint[]);
 
--- [10] How tasks of this namespace stand, after the act.
+-- [10] How tasks of this namespace stand, after the operation.
 SELECT t.id, t.state FROM dibs.all_tasks t
 WHERE t.id = ANY ($2::bigint[]) AND t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind));
 
 -- [11] An operator's word on a limit: see queue_say.
 SELECT dibs.queue_say($1::uuid, $2::uuid, $3::int, $4);
 
--- [12] Adds to counters, by adding rows: nobody waits for another. Tend sums them up.
+-- [12] Adds to counters, by adding rows: nobody waits for another. Maintain sums them up.
 INSERT INTO dibs.queue_counts (ns, minute, queue, kind, name, n)
 SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[]);
 
@@ -101,7 +101,7 @@ SELECT pg_advisory_xact_lock(1684628081, hashtext($1));
 -- [19] The queues of the namespace; $2: this one only, if it has it (0: all).
 SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND ($2::bigint = 0 OR id = $2);
 
--- [20] The ids of a queue's tasks on one shelf, $2 at most: see [0].
+-- [20] The ids of a queue's tasks in one part, $2 at most: see [0].
 SELECT t.id FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH ORDER BY FIRST, SECOND LIMIT $2::int;
 
 -- [21] How far a step of [1] may read that begins after $1 and ends at $2: to the $3th row of each table. Ids of
@@ -117,20 +117,20 @@ SELECT t.id, t.queue, t.kind FROM dibs.queue_workers w, LATERAL (SELECT x.id, x.
 WHERE w.ns = $1 AND w.gone = 0
 UNION ALL
 SELECT t.id, t.queue, t.kind FROM dibs.queue_workers w, LATERAL (SELECT x.id, x.queue, x.kind FROM dibs.tasks x WHERE x.worker = w.id AND x.state = 5 OFFSET 0) t
-WHERE w.ns = $1 AND w.gone <> 0 AND w.owing
+WHERE w.ns = $1 AND w.gone <> 0 AND w.unrescued
 LIMIT $2::int;
 
--- [23] As [1], of the ids $10: where a queue has few tasks, they are found by its shelves and read by id.
-SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
-       t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
+-- [23] As [1], of the ids $10: where a queue has few tasks, they are found by its parts and read by id.
+SELECT t.id, t.sort_key, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
+       t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.options, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
 FROM (
   SELECT * FROM (SELECT x.* FROM dibs.all_tasks x WHERE x.id = ANY ($10::bigint[]) OFFSET 0) t
   WHERE t.queue = ANY ($1::bigint[])
     AND ($2::bigint = 0 OR t.kind = $2) AND ($3::smallint[] IS NULL OR t.state = ANY ($3))
-    AND ($4::text = '' OR t.cold::jsonb -> 'tags' ? $4)
-    AND ($5::text = '' OR t.cold::jsonb -> 'unique' ->> 'key' = $5)
-    AND ($6::text = '' OR t.cold::jsonb -> 'limit' ->> 'key' = $6)
+    AND ($4::text = '' OR t.options::jsonb -> 'tags' ? $4)
+    AND ($5::text = '' OR t.options::jsonb -> 'unique' ->> 'key' = $5)
+    AND ($6::text = '' OR t.options::jsonb -> 'limit' ->> 'key' = $6)
     AND t.id > $7::bigint AND t.id <= $8::bigint
   ORDER BY t.id LIMIT $9::int
 ) t

@@ -1,5 +1,5 @@
--- [0] The queues whose turn it is: the next $3 after $2. Sweeps take the queues of a namespace by turns, so that no
--- step grows with their number.
+-- [0] The queues whose turn it is: the next $3 after $2. Maintenance takes the queues of a namespace by turns, so
+-- that no step grows with their number.
 SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND id > $2::bigint ORDER BY id LIMIT $3::int;
 
 -- [1] Workers that will not end what they have (Q4): see queue_dead.
@@ -10,13 +10,13 @@ FROM dibs.queue_dead($1) d JOIN dibs.queue_workers w ON w.id = d;
 SELECT rescued, crashed FROM dibs.queue_rescue($1, $2::int, $3::int);
 
 -- [3] Marks those that have nothing left as gone.
-SELECT dibs.queue_bury($1::int[]);
+SELECT dibs.queue_mark_gone($1::int[]);
 
 -- [4] Discards waiting tasks whose expires_at has passed (Q6).
 SELECT dibs.queue_expire($1, $2::bigint[], $3::int);
 
 -- [5] Makes due tasks available.
-SELECT dibs.queue_ripen_all($1::bigint[], $2::int);
+SELECT dibs.queue_make_due_all($1::bigint[], $2::int);
 
 -- [6] Ends windows that are over (Q1), $2 at most. LATERAL: one short index scan for each queue.
 SELECT dibs.queue_free(ARRAY(
@@ -30,14 +30,14 @@ SELECT dibs.queue_repair($1, $2::int);
 -- [8] Deletes tasks of a final state whose retention is over.
 SELECT dibs.queue_prune($1::bigint[], $2::smallint, $3::bigint, $4::int);
 
--- [9] Forgets counters older than $2, $3 rows at most. Here and below, rows that another sweep has are passed over
+-- [9] Forgets counters older than $2, $3 rows at most. Here and below, rows that another process has are passed over
 -- (SKIP LOCKED), and the rows that are locked are found by ctid, which nothing can move meanwhile.
 DELETE FROM dibs.queue_counts WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM dibs.queue_counts WHERE ns = $1 AND minute < dibs.now_us() - $2::bigint LIMIT $3::int FOR UPDATE SKIP LOCKED));
 
 -- [10] Forgets workers that have been gone for 30 days: nobody asks about their tasks any more.
 DELETE FROM dibs.queue_workers WHERE id = ANY (ARRAY(
-  SELECT w.id FROM dibs.queue_workers w WHERE w.ns = $1 AND w.gone <> 0 AND w.gone < dibs.now_us() - 30 * 86400000000 AND NOT w.owing
+  SELECT w.id FROM dibs.queue_workers w WHERE w.ns = $1 AND w.gone <> 0 AND w.gone < dibs.now_us() - 30 * 86400000000 AND NOT w.unrescued
   LIMIT $2::int FOR UPDATE SKIP LOCKED));
 
 -- [11] Sums up the counters of one minute that has several rows of one name: deletes $2 rows at most, and adds their

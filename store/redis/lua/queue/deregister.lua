@@ -1,4 +1,5 @@
--- Forgets a worker that leaves, and rescues some of its tasks (Q4). The caller repeats it, and Tend does the rest.
+-- Forgets a worker that leaves, and rescues some of its tasks (Q4). The caller repeats it, and Maintain does the
+-- rest.
 --
 -- ARGV: hold, how many tasks to rescue at most. Answers: now, how many are left.
 local n = worker_of(ARGV[1])
@@ -10,6 +11,6 @@ for _, id in ipairs(ids) do
   if rows[id] then rescue(rows[id]) else mark('running:' .. n, id, false) end
 end
 left = left - #ids
-if left == 0 then bury(n) end
+if left == 0 then mark_gone(n) end
 finish()
 return {now, left}

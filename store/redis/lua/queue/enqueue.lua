@@ -46,10 +46,10 @@ local function unpacked(asked)
   if a then return a end
   a = {}
   if #asked == PLAIN_SIZE then
-    a.lane, a.priority, a.run_at, a.delay, a.max_crashes = struct.unpack(PLAIN, asked)
+    a.subqueue, a.priority, a.run_at, a.delay, a.max_crashes = struct.unpack(PLAIN, asked)
     a.expires, a.unique, a.limit = 0, 0, 0
   else
-    a.lane, a.priority, a.run_at, a.delay, a.max_crashes, a.expires, a.unique, a.again, a.window, a.longest, a.limit, a.slots, a.name =
+    a.subqueue, a.priority, a.run_at, a.delay, a.max_crashes, a.expires, a.unique, a.again, a.window, a.longest, a.limit, a.slots, a.name =
       struct.unpack(ASKED, asked)
   end
   asked_for[asked] = a
@@ -63,7 +63,7 @@ local function insert(a, key, spec)
   if last % 1000 == 0 or last == 1 then put('pages', page(last), page(last)) end
   local t = {
     id, false, false, false,
-    0, 0, 0, 0, 0, a.unique, a.limit, a.priority, lanes[a.lane], 0, 0, 0, 0, 0, a.max_crashes,
+    0, 0, 0, 0, 0, a.unique, a.limit, a.priority, subqueues[a.subqueue], 0, 0, 0, 0, 0, a.max_crashes,
     now, due(a.run_at, a.delay), a.expires, 0, 0, 0, NO_WORDS,
   }
   rows[id] = t

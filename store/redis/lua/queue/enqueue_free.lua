@@ -25,19 +25,19 @@ for i = from, #ARGV, 2 do
   if #asked > PLAIN_SIZE then asked, key = string.sub(asked, 1, ASKED_SIZE), string.sub(asked, ASKED_SIZE + 1) end
   local f = forms[asked]
   if not f then
-    local lane, priority, run_at, delay, max_crashes, _, unique, _, window = struct.unpack(key == '' and PLAIN or ASKED, asked)
+    local subqueue, priority, run_at, delay, max_crashes, _, unique, _, window = struct.unpack(key == '' and PLAIN or ASKED, asked)
     if key == '' then unique = 0 end
     local t = {
       0, false, false, false,
-      AVAILABLE, 0, 0, 0, 0, unique, 0, priority, lanes[lane], 0, 0, 0, 0, 0, max_crashes,
+      AVAILABLE, 0, 0, 0, 0, unique, 0, priority, subqueues[subqueue], 0, 0, 0, 0, 0, max_crashes,
       now, due(run_at, delay), 0, 0, 0, 0, '',
     }
-    f = {lane = t[LANE], queue = {}}
+    f = {subqueue = t[SUBQUEUE], queue = {}}
     if t[RUN_AT] <= now then
-      f.key, f.base = shelf(t), rank(t)
+      f.key, f.base = ready_key(t), sort_key(t)
     else
       t[STATE] = SCHEDULED
-      f.key, f.due = 'due:' .. f.lane, t[RUN_AT]
+      f.key, f.due = 'due:' .. f.subqueue, t[RUN_AT]
     end
     f.state = t[STATE]
     f.row, f.rest = struct.pack(FORM, unpack(t, STATE, TOKEN)), unique > 0 and struct.pack('<d', window) .. NO_WORDS or NO_WORDS
@@ -66,7 +66,7 @@ for i = from, #ARGV, 2 do
 end
 
 for _, f in pairs(forms) do
-  if f.due then sooner[f.lane] = math.min(sooner[f.lane] or f.due, f.due) else offered[f.lane] = true end
+  if f.due then sooner[f.subqueue] = math.min(sooner[f.subqueue] or f.due, f.due) else offered[f.subqueue] = true end
 end
 announce()
 counters.id = last
@@ -79,7 +79,7 @@ commit(function()
   write('HSET', 'unique', taken)
   for _, f in pairs(forms) do
     write('ZADD', f.key, f.queue)
-    call('HINCRBY', prefix .. 'depth:' .. f.lane, f.state, #f.queue / 2)
+    call('HINCRBY', prefix .. 'depth:' .. f.subqueue, f.state, #f.queue / 2)
   end
 end)
 return reply

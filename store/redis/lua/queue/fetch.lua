@@ -1,22 +1,22 @@
 -- Gives tasks to a worker (promises 18 and 19; L1, Q4, Q5, Q6). For each queue in order it makes due tasks available,
--- then gives the first ones across all shelves in the order of rank; of suspects at most one. A task with a limit is
--- given only if a slot is free, else it is discarded, displaces, or steps back, as it declared.
+-- then gives the first ones across all sub-queues in the order of their sort keys; of suspects at most one. A task
+-- with a limit is given only if a slot is free, else it is discarded, displaces, or steps back, as it declared.
 --
 -- One script is one step: nothing is locked and no other fetch is beside it. STEP bounds what it does beside giving;
 -- the answer says when to ask again.
 --
--- ARGV: the lease's name, its hold, not_after, max, '1' for a suspect, '1' for a charged one, how many kinds and the
--- kinds, then the queues. Answers: now, 1 or why not, when the next task is due, {lane, name, …}, then of each task:
--- id, row, spec.
+-- ARGV: the lease's name, its hold, not_after, max, '1' for a suspect, '1' for one that crashed a worker before, how
+-- many kinds and the kinds, then the queues. Answers: now, 1 or why not, when the next task is due, {subqueue, name,
+-- …}, then of each task: id, row, spec.
 local name, hold, not_after, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local TOO_LATE, NO_LEASE = 2, 3
 if late(not_after) then return {now, TOO_LATE} end
 if not live(name, hold) then return {now, NO_LEASE} end
 
 local worker = worker_of(hold)
-if not worker or not call('ZSCORE', prefix .. 'overseen', worker) then worker = join(name, hold) end
+if not worker or not call('ZSCORE', prefix .. 'workers', worker) then worker = join(name, hold) end
 local suspects = ARGV[5] == '1' and 1 or 0
-local charged = ARGV[6] == '1'
+local crashers = ARGV[6] == '1'
 
 local kinds, queues_from = nil, 8 + tonumber(ARGV[7])
 if queues_from > 8 then
@@ -34,13 +34,13 @@ local function know_rate(line)
   local each, burst, full, kind = string.match(line, '^(%d+) (%d+) (%d+) (.*)$')
   rates[kind] = {each = tonumber(each), burst = tonumber(burst), full = math.max(tonumber(full), now), used = false}
 end
-if how_many > 0 and how_many <= LANES then
+if how_many > 0 and how_many <= MOST_SUBQUEUES then
   for _, line in ipairs(call('HVALS', prefix .. 'rates')) do know_rate(line) end
 end
 
 -- rate_of is the rate of a kind, or false.
 local function rate_of(kind)
-  if how_many > LANES and rates[kind] == nil then
+  if how_many > MOST_SUBQUEUES and rates[kind] == nil then
     local line = call('HGET', prefix .. 'rates', kind)
     if line then know_rate(line) else rates[kind] = false end
   end
@@ -69,13 +69,13 @@ local function give(t, rate)
   given[#given + 1] = t
 end
 
--- displace is Replace at a full limit (OnContention: Displace): running rivals are to stop, and older ones that wait
--- are superseded. A task that supersedes very many does so in steps, and stays on its shelf meanwhile.
+-- displace is Replace at a full limit (OnContention: Displace): running tasks that displace are to stop, and older
+-- ones that wait are superseded. A task that supersedes very many does so in steps, and stays ready meanwhile.
 local function displace(t)
   local l = limits().limit_of(t)
-  local guests = members_of('guests:' .. l.key, STEP)
-  load(guests)
-  for _, id in ipairs(guests) do
+  local displaceable = members_of('displaceable:' .. l.key, STEP)
+  load(displaceable)
+  for _, id in ipairs(displaceable) do
     local r = rows[id]
     spend(1)
     if r and r[STATE] == RUNNING and stop_of(r) == '' then
@@ -83,33 +83,33 @@ local function displace(t)
       touch(r)
       mark('asked:' .. r[WORKER], id, true)
     end
-    mark('guests:' .. l.key, id, false)
+    mark('displaceable:' .. l.key, id, false)
   end
-  local rivals = zset('rivals:' .. l.key)
-  local id = first(rivals)
+  local displacing = zset('displacing:' .. l.key)
+  local id = first(displacing)
   while id and tonumber(id) < tonumber(t[ID]) and not enough() do
-    take_first(rivals)
+    take_first(displacing)
     spend(1)
     if task(id) then stop_waiting(rows[id], DISCARDED, 'superseded') end
-    id = first(rivals)
+    id = first(displacing)
   end
-  if #guests == STEP or id and tonumber(id) < tonumber(t[ID]) then return offer(t) end
+  if #displaceable == STEP or id and tonumber(id) < tonumber(t[ID]) then return offer(t) end
   t[LIMIT] = DISPLACED
-  limits().line(t)
+  limits().line_up(t)
 end
 
--- Tasks with a limit whose slots are held back (L9). They are put back at the end. From a lane with much of that
+-- Tasks with a limit whose slots are held back (L9). They are put back at the end. From a sub-queue with much of that
 -- nothing more is picked, so that the others have their turn.
 local waiting, clogged, MUCH = {}, {}, 50
 
--- meet decides about a task that was taken from its shelf: it is given, or ends, or waits on.
-local function meet(t, rate)
+-- dispatch decides about a task that was taken from the ready ones: it is given, or ends, or waits on.
+local function dispatch(t, rate)
   local full = t[LIMIT] > 0 and limits().free(limits().limit_of(t)) == 0
   if t[EXPIRES] > 0 and t[EXPIRES] <= now then
     stop_waiting(t, DISCARDED, 'expired')
   elseif t[LIMIT] > 0 and held_until() > 0 then
     waiting[#waiting + 1] = t
-    clogged[t[LANE]] = (clogged[t[LANE]] or 0) + 1
+    clogged[t[SUBQUEUE]] = (clogged[t[SUBQUEUE]] or 0) + 1
   elseif not full then
     return give(t, rate)
   elseif t[LIMIT] == DISCARD then
@@ -117,26 +117,26 @@ local function meet(t, rate)
   elseif t[LIMIT] == DISPLACE then
     displace(t)
   else
-    limits().step_back(limits().door(limits().limit_of(t), t[LANE]), t[ID])
+    limits().step_back(limits().line(limits().limit_of(t), t[SUBQUEUE]), t[ID])
   end
   spend(1)
 end
 
--- head is the rank of a shelf's first task that may still be picked.
+-- head is the sort key of a source's first task that may still be picked.
 local function head(s)
   if s.cap and s.cap.n <= 0 or s.rate and s.rate.n <= 0 then return nil end
-  local _, score = first(s.shelf)
+  local _, score = first(s.ready)
   return score
 end
 
--- pick takes the next n tasks of a queue in order out of their shelves: a merge of sorted shelves.
+-- pick takes the next n tasks of a queue in order out of its sources: a merge of sorted sets.
 local function pick(sources, n)
   local s = sources[1]
-  if not sources[2] and not s.suspect and not s.limited then return take_some(s.shelf, n) end
+  if not sources[2] and not s.suspect and not s.limited then return take_some(s.ready, n) end
   local one_suspect, ids, rate_left = {n = suspects}, {}, {}
   for _, s in ipairs(sources) do
-    s.shelf.size = math.max(math.ceil(n / #sources), math.min(n, 8))
-    if s.suspect then s.cap, s.shelf.size = one_suspect, 1 end
+    s.ready.size = math.max(math.ceil(n / #sources), math.min(n, 8))
+    if s.suspect then s.cap, s.ready.size = one_suspect, 1 end
     if s.limited then
       rate_left[s.kind] = rate_left[s.kind] or {n = allowed(rates[s.kind])}
       s.rate = rate_left[s.kind]
@@ -154,7 +154,7 @@ local function pick(sources, n)
     end
     if not best then break end
     repeat -- as long as it is the best, the others need not be asked
-      ids[#ids + 1] = take_first(best.shelf)
+      ids[#ids + 1] = take_first(best.ready)
       if best.cap then best.cap.n = best.cap.n - 1 end
       if best.rate then best.rate.n = best.rate.n - 1 end
       local r = #ids < n and head(best)
@@ -163,11 +163,11 @@ local function pick(sources, n)
   return ids
 end
 
--- put_back puts tasks back on their shelves that were picked in vain.
+-- put_back makes tasks ready again that were picked in vain.
 local function put_back(ids, from)
   for i = from, #ids do
     local t = rows[ids[i]]
-    if t and t[STATE] == AVAILABLE then put(shelf(t), rank(t), t[ID]) end
+    if t and t[STATE] == AVAILABLE then put(ready_key(t), sort_key(t), t[ID]) end
   end
 end
 
@@ -179,7 +179,7 @@ local function from(sources)
     if next(clogged) then
       local open = {}
       for _, s in ipairs(sources) do
-        if (clogged[tonumber(s.lane)] or 0) < MUCH then open[#open + 1] = s end
+        if (clogged[tonumber(s.subqueue)] or 0) < MUCH then open[#open + 1] = s end
       end
       sources = open
       if not sources[1] then return end
@@ -192,7 +192,7 @@ local function from(sources)
     for i, id in ipairs(ids) do
       local t, before = rows[id], offers
       if t and t[STATE] == AVAILABLE then
-        meet(t, how_many > 0 and rate_of(string.match(lane_name(t[LANE]), '[^\31]*$')))
+        dispatch(t, how_many > 0 and rate_of(string.match(subqueue_name(t[SUBQUEUE]), '[^\31]*$')))
       else
         spend(1)
       end
@@ -211,66 +211,66 @@ local function due_at(at)
   if at and (not next_due or at < next_due) then next_due = at end
 end
 
--- numbers are the lanes of a queue in an index. Of very many, those of the kinds that this worker knows are looked
--- up, or some are drawn at random: the others have their turn in another fetch.
+-- numbers are the sub-queues of a queue in an index. Of very many, those of the kinds that this worker knows are
+-- looked up, or some are drawn at random: the others have their turn in another fetch.
 local function numbers(index, queue)
   local key = prefix .. index .. ':' .. queue
-  if call('SCARD', key) <= LANES then return call('SMEMBERS', key) end
+  if call('SCARD', key) <= MOST_SUBQUEUES then return call('SMEMBERS', key) end
   due_at(now)
-  if not kinds then return call('SRANDMEMBER', key, LANES) end
+  if not kinds then return call('SRANDMEMBER', key, MOST_SUBQUEUES) end
   local names, found = {}, {}
   for kind in pairs(kinds) do names[#names + 1] = queue .. '\31' .. kind end
-  for _, n in pairs(fields('lane-of', names)) do
+  for _, n in pairs(fields('subqueue-of', names)) do
     if n and call('SISMEMBER', key, n) == 1 then found[#found + 1] = n end
   end
   return found
 end
 
--- lanes_in are those of them that this worker may fetch from now.
-local function lanes_in(index, queue)
+-- subqueues_in are those of them that this worker may fetch from now.
+local function subqueues_in(index, queue)
   local found = {}
-  for _, lane in ipairs(numbers(index, queue)) do
-    local kind = string.match(lane_name(lane), '[^\31]*$')
-    if (not kinds or kinds[kind]) and not paused(queue, kind) then found[#found + 1] = {lane = lane, kind = kind} end
+  for _, subqueue in ipairs(numbers(index, queue)) do
+    local kind = string.match(subqueue_name(subqueue), '[^\31]*$')
+    if (not kinds or kinds[kind]) and not paused(queue, kind) then found[#found + 1] = {subqueue = subqueue, kind = kind} end
   end
   return found
 end
 
--- stocks are the lanes with tasks on a shelf: by the index, or because tasks came due in this script.
-local function stocks(queue)
-  local found, seen = lanes_in('offered', queue), {}
-  for _, o in ipairs(found) do seen[tonumber(o.lane)] = true end
-  for lane in pairs(offered) do
-    if not seen[tonumber(lane)] and queue_of(lane) == queue then
-      found[#found + 1] = {lane = lane, kind = string.match(lane_name(lane), '[^\31]*$')}
+-- ready_subqueues are the sub-queues with ready tasks: by the index, or because tasks came due in this script.
+local function ready_subqueues(queue)
+  local found, seen = subqueues_in('offered', queue), {}
+  for _, o in ipairs(found) do seen[tonumber(o.subqueue)] = true end
+  for subqueue in pairs(offered) do
+    if not seen[tonumber(subqueue)] and queue_of(subqueue) == queue then
+      found[#found + 1] = {subqueue = subqueue, kind = string.match(subqueue_name(subqueue), '[^\31]*$')}
     end
   end
   return found
 end
 
--- stocked says whether a shelf has anything.
-local function stocked(z) return next(z.add) or call('ZCARD', prefix .. z.key) > z.taken end
+-- has_any says whether a sorted set has anything.
+local function has_any(z) return next(z.add) or call('ZCARD', prefix .. z.key) > z.taken end
 
 local dues = 0
 for i = queues_from, #ARGV do
   local queue = ARGV[i]
-  for _, d in ipairs(lanes_in('dues', queue)) do
-    dues = dues + come_due(d.lane, STEP - dues)
-    local z = zset('due:' .. d.lane)
+  for _, d in ipairs(subqueues_in('dues', queue)) do
+    dues = dues + make_due(d.subqueue, STEP - dues)
+    local z = zset('due:' .. d.subqueue)
     local next_one = call('ZRANGE', prefix .. z.key, z.taken, z.taken, 'WITHSCORES')
     due_at(next_one[2] and tonumber(next_one[2]))
   end
   local sources = {}
-  for _, o in ipairs(stocks(queue)) do
+  for _, o in ipairs(ready_subqueues(queue)) do
     local any = false
-    for _, kind_of_shelf in ipairs({'ready:', 'suspect:', 'charged:'}) do
-      local s = {lane = o.lane, shelf = zset(kind_of_shelf .. o.lane), kind = o.kind, limited = how_many > 0 and rate_of(o.kind), suspect = kind_of_shelf ~= 'ready:'}
-      if stocked(s.shelf) then
+    for _, class in ipairs({'ready:', 'suspect:', 'crasher:'}) do
+      local s = {subqueue = o.subqueue, ready = zset(class .. o.subqueue), kind = o.kind, limited = how_many > 0 and rate_of(o.kind), suspect = class ~= 'ready:'}
+      if has_any(s.ready) then
         any = true
-        if not s.suspect or suspects == 1 and (charged or kind_of_shelf == 'suspect:') then sources[#sources + 1] = s end
+        if not s.suspect or suspects == 1 and (crashers or class == 'suspect:') then sources[#sources + 1] = s end
       end
     end
-    if not any then mark('offered:' .. queue, o.lane, false) end
+    if not any then mark('offered:' .. queue, o.subqueue, false) end
   end
   if #sources > 0 and left > 0 then from(sources) end
   -- A task that a rate holds back is asked for again when it may go.
@@ -283,7 +283,7 @@ if left > 0 and #waiting == 0 and call('EXISTS', prefix .. 'untidy') == 1 and li
 -- More was passed over: ask again at once. Not if slots are held back, or it would be asked for again and again.
 if left > 0 and enough() and #waiting == 0 then due_at(now) end
 for _, t in ipairs(waiting) do
-  if t[STATE] == AVAILABLE then put(shelf(t), rank(t), t[ID]) end
+  if t[STATE] == AVAILABLE then put(ready_key(t), sort_key(t), t[ID]) end
 end
 if #waiting > 0 then due_at(held_until()) end
 
@@ -294,10 +294,10 @@ local specs, names, named = {}, {}, {}
 local has = marks('running:' .. worker)
 for _, t in ipairs(given) do
   has[t[ID]] = true
-  if not named[t[LANE]] then
-    named[t[LANE]] = true
-    names[#names + 1] = t[LANE]
-    names[#names + 1] = lane_name(t[LANE])
+  if not named[t[SUBQUEUE]] then
+    named[t[SUBQUEUE]] = true
+    names[#names + 1] = t[SUBQUEUE]
+    names[#names + 1] = subqueue_name(t[SUBQUEUE])
   end
 end
 local ids = {}

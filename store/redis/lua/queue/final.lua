@@ -7,7 +7,7 @@ local ended = {} -- ids by state
 -- tally counts what only the store sees.
 local tallies = {}
 local function tally(t, name)
-  local field = lane_name(t[LANE]) .. '\31' .. name
+  local field = subqueue_name(t[SUBQUEUE]) .. '\31' .. name
   tallies[field] = (tallies[field] or 0) + 1
 end
 
@@ -104,7 +104,7 @@ local function delete(t)
   if in_window(t) then drop('windows', t[ID]) end
   if t[UNIQUE] == UNTIL_FINISHED or t[UNIQUE] == UNTIL_STARTED then let_go(t) end
   if t[STATE] ~= SUCCEEDED then drop('final:' .. t[STATE], t[ID]) end
-  shift(t[LANE], t[STATE], -1)
+  count_state(t[SUBQUEUE], t[STATE], -1)
   rows[t[ID]] = false
   deleted[#deleted + 1] = t[ID]
 end
@@ -115,7 +115,7 @@ local function remove_deleted()
   local last = page(num(call('HGET', prefix .. 'queue', 'id')))
   for n, p in pairs(grouped(deleted)) do
     for _, id in ipairs(p) do
-      order('UNLINK', 'tries:' .. id)
+      order('UNLINK', 'attempts:' .. id)
       remove('HDEL', 'rows:' .. n, id)
       remove('HDEL', 'specs:' .. n, id)
     end

@@ -1,25 +1,26 @@
 -- A limit (Q5) is the hash 'limit:<key>': its readable key, max, and the last token. 'slots:<key>' has the tasks that
--- run, 'doors:<key>' the lanes in which some wait. Of each such lane as many tasks as there are free slots are on the
--- shelf, the first ones in order ('ahead:<key>:<lane>'). All others are blocked ('behind:<key>:<lane>', and
--- 'blocked:<lane>' by the instant at which they were due), and no fetch meets them. 'rivals:<key>' has those that
--- wait and declared Displace, by id. 'guests:<key>' has those that run, declared it, and have not been asked to stop.
+-- run, 'lines:<key>' the sub-queues in which some wait. Of each such sub-queue as many tasks as there are free slots
+-- are ready, the first ones in order ('ahead:<key>:<subqueue>'). All others are blocked ('behind:<key>:<subqueue>',
+-- and 'blocked:<subqueue>' by the instant at which they were due), and no fetch sees them. 'displacing:<key>' has
+-- those that wait and declared Displace, by id. 'displaceable:<key>' has those that run, declared it, and have not
+-- been asked to stop.
 --
--- If more tasks must move than a step may, the limit is in 'untidy', with the door at which to go on: a cursor of
+-- If more tasks must move than a step may, the limit is in 'untidy', with the line at which to go on: a cursor of
 -- SSCAN, with a '+' behind it if slots came or went since that round began. Whatever changes its slots goes on there,
--- and so do Tend, and a fetch that finds too little.
+-- and so do Maintain, and a fetch that finds too little.
 --
--- Most scripts meet no task with a limit. So the functions are made only when the first one is met.
+-- Most scripts have no task with a limit. So the functions are made only for the first one.
 local limits_made
 local function limits()
   if limits_made then return limits_made end
-  local LOOKS = STEP -- at doors, beside the tasks that move
+  local LOOKS = STEP -- at lines, beside the tasks that move
   local known, looks = {}, 0
   -- limit reads a limit, once. used is how many slots are taken.
   local function limit(key)
     local l = known[key]
     if not l then
       local v = call('HMGET', prefix .. 'limit:' .. key, 'max', 'token', 'untidy', 'said')
-      l = {key = key, known = v[1], max = num(v[1]), token = num(v[2]), used = call('SCARD', prefix .. 'slots:' .. key), doors = {}}
+      l = {key = key, known = v[1], max = num(v[1]), token = num(v[2]), used = call('SCARD', prefix .. 'slots:' .. key), lines = {}}
       l.untidy, l.said = v[3] or nil, v[4] and tonumber(v[4])
       l.was_untidy = l.untidy
       known[key] = l
@@ -30,32 +31,32 @@ local function limits()
   -- free is how many slots are free. A lowered max stops nothing that runs, so it may be exceeded.
   local function free(l) return math.max(l.max - l.used, 0) end
 
-  -- queues says that a task waits in line for its limit. A task that is to be discarded or to displace must meet a
-  -- fetch for that, and waits in the open until then.
+  -- queues says that a task waits in line for its limit. A task that is to be discarded or to displace must be
+  -- seen by a fetch for that, and is ready until then.
   local function queues(t) return t[LIMIT] == WAIT or t[LIMIT] == DISPLACED end
 
-  -- A door is what this script knows of a lane at a limit.
-  local function door(l, lane)
-    local d = l.doors[lane]
+  -- A line is what this script knows of a sub-queue at a limit.
+  local function line(l, subqueue)
+    local d = l.lines[subqueue]
     if not d then
-      d = {ahead = zset('ahead:' .. l.key .. ':' .. lane), behind = zset('behind:' .. l.key .. ':' .. lane), lane = lane}
+      d = {ahead = zset('ahead:' .. l.key .. ':' .. subqueue), behind = zset('behind:' .. l.key .. ':' .. subqueue), subqueue = subqueue}
       d.n = call('ZCARD', prefix .. d.ahead.key)
-      l.doors[lane] = d
+      l.lines[subqueue] = d
     end
     return d
   end
 
-  -- go_ahead puts a task at the head of its lane and on the shelf, go_behind among those that are blocked.
+  -- go_ahead puts a task at the head of its line and makes it ready, go_behind among those that are blocked.
   local function go_ahead(d, t)
-    put(d.ahead.key, rank(t), t[ID])
+    put(d.ahead.key, sort_key(t), t[ID])
     d.n = d.n + 1
     offer(t)
   end
 
   local function go_behind(d, t)
     become(t, BLOCKED)
-    put(d.behind.key, rank(t), t[ID])
-    put('blocked:' .. t[LANE], t[RUN_AT], t[ID])
+    put(d.behind.key, sort_key(t), t[ID])
+    put('blocked:' .. t[SUBQUEUE], t[RUN_AT], t[ID])
   end
 
   -- nominate moves the first blocked task ahead. Its followers are read with it: as a rule they are next.
@@ -67,7 +68,7 @@ local function limits()
       load(ids)
     end
     take_first(z)
-    drop('blocked:' .. d.lane, id)
+    drop('blocked:' .. d.subqueue, id)
     if rows[id] then go_ahead(d, rows[id]) end
   end
 
@@ -77,41 +78,41 @@ local function limits()
     d.n = d.n - 1
     local t = task(id)
     if not t then return end
-    drop(shelf(t), id)
+    drop(ready_key(t), id)
     go_behind(d, t)
   end
 
-  -- tidy does at one door what a changed number of free slots asks for, and says how many moved, and whether that was
+  -- tidy does in one line what a changed number of free slots asks for, and says how many moved, and whether that was
   -- all.
   local function tidy(l, d)
     local n, room = 0, free(l)
     looks = looks + 1
     while true do
-      local next_id, next_rank = first(d.behind)
-      local last_id, last_rank
+      local next_id, next_key = first(d.behind)
+      local last_id, last_key
       if d.n > 0 and (d.n > room or next_id) then
-        last_id, last_rank = last_of(d.ahead)
+        last_id, last_key = last_of(d.ahead)
         if not last_id then d.n = 0 end
       end
       local crowded, wanting = d.n > room, next_id and d.n < room
-      if not crowded and not wanting and not (next_id and last_id and next_rank < last_rank) then return n, true end
+      if not crowded and not wanting and not (next_id and last_id and next_key < last_key) then return n, true end
       if enough() then return n, false end
       if not wanting then step_back(d, last_id) end
       if not crowded then nominate(d) end
-      spend(n == 0 and 2 or 1) -- the first one also has its lane counted and announced
+      spend(n == 0 and 2 or 1) -- the first one also has its sub-queue counted and announced
       n = n + 1
     end
   end
 
-  -- unlist forgets a door at which nobody waits.
+  -- unlist forgets a line in which nobody waits.
   local function unlist(l, d)
     if d.n == 0 and d.listed ~= false and not first(d.behind) then
-      mark('doors:' .. l.key, d.lane, false)
+      mark('lines:' .. l.key, d.subqueue, false)
       d.listed = false
     end
   end
 
-  -- tidy_all goes round the doors, and says how many moved. It looks at one page of them at least, and comes to all
+  -- tidy_all goes round the lines, and says how many moved. It looks at one page of them at least, and comes to all
   -- of that page unless it moves tasks: so every step gets on.
   local function tidy_all(l)
     local moved, n, all, at, fresh = 0, 0, true, '0', true
@@ -122,18 +123,18 @@ local function limits()
     end
     l.dirty = false
     -- Those that this script has met come first: some may be new.
-    for _, d in pairs(l.doors) do
+    for _, d in pairs(l.lines) do
       n, all = tidy(l, d)
       moved = moved + n
       if not all then break end
       unlist(l, d)
     end
     repeat
-      local some = all and call('SSCAN', prefix .. 'doors:' .. l.key, at, 'COUNT', 100) or {at, none}
-      for _, lane in ipairs(some[2]) do
-        lane = tonumber(lane)
-        if not l.doors[lane] then
-          local d = door(l, lane)
+      local some = all and call('SSCAN', prefix .. 'lines:' .. l.key, at, 'COUNT', 100) or {at, none}
+      for _, subqueue in ipairs(some[2]) do
+        subqueue = tonumber(subqueue)
+        if not l.lines[subqueue] then
+          local d = line(l, subqueue)
           n, all = tidy(l, d)
           moved = moved + n
           if not all then break end
@@ -202,36 +203,36 @@ local function limits()
     return l
   end
 
-  -- arrange is tidy at one door, after a task came to it or left it.
+  -- arrange is tidy in one line, after a task came to it or left it.
   local function arrange(l, d)
     local _, all = tidy(l, d)
     if not all then l.untidy = l.untidy or '0' end
   end
 
-  -- line puts a task at its door: ahead if there is room and nobody behind, else behind. Only a task that comes
+  -- line_up puts a task into its line: ahead if there is room and nobody behind, else behind. Only a task that comes
   -- before the last one ahead needs more.
-  local function line(t)
+  local function line_up(t)
     local l = limit_of(t)
-    local d = door(l, t[LANE])
+    local d = line(l, t[SUBQUEUE])
     if not d.listed then
-      mark('doors:' .. l.key, t[LANE], true)
+      mark('lines:' .. l.key, t[SUBQUEUE], true)
       d.listed = true
     end
     local room = free(l)
     if d.n < room and not first(d.behind) then return go_ahead(d, t) end
     go_behind(d, t)
     if room == 0 then return end
-    local _, last_rank = last_of(d.ahead)
-    if d.n < room or not last_rank or rank(t) < last_rank then arrange(l, d) end
+    local _, last_key = last_of(d.ahead)
+    if d.n < room or not last_key or sort_key(t) < last_key then arrange(l, d) end
   end
 
-  -- leave_line takes a task from its door, and lets the next one up.
+  -- leave_line takes a task out of its line, and lets the next one up.
   local function leave_line(t)
     local l = limit_of(t)
-    local d = door(l, t[LANE])
+    local d = line(l, t[SUBQUEUE])
     if t[STATE] == BLOCKED then
       drop(d.behind.key, t[ID])
-      drop('blocked:' .. t[LANE], t[ID])
+      drop('blocked:' .. t[SUBQUEUE], t[ID])
     else
       drop(d.ahead.key, t[ID])
       d.n = d.n - 1
@@ -245,13 +246,13 @@ local function limits()
   local function take_slot(t)
     local l = limit_of(t)
     if queues(t) then
-      local d = door(l, t[LANE])
+      local d = line(l, t[SUBQUEUE])
       drop(d.ahead.key, t[ID])
       d.n = d.n - 1
     end
     if t[LIMIT] >= DISPLACE then
-      drop('rivals:' .. l.key, t[ID])
-      mark('guests:' .. l.key, t[ID], true)
+      drop('displacing:' .. l.key, t[ID])
+      mark('displaceable:' .. l.key, t[ID], true)
     end
     mark('slots:' .. l.key, t[ID], true)
     l.used = l.used + 1
@@ -263,7 +264,7 @@ local function limits()
   local function give_back_slot(t)
     local l = limit_of(t)
     mark('slots:' .. l.key, t[ID], false)
-    if t[LIMIT] >= DISPLACE then mark('guests:' .. l.key, t[ID], false) end
+    if t[LIMIT] >= DISPLACE then mark('displaceable:' .. l.key, t[ID], false) end
     l.used = l.used - 1
     l.dirty = true
   end
@@ -308,9 +309,9 @@ local function limits()
     limit_of = limit_of,
     free = free,
     queues = queues,
-    door = door,
-    step_back = step_back,
     line = line,
+    step_back = step_back,
+    line_up = line_up,
     leave_line = leave_line,
     take_slot = take_slot,
     give_back_slot = give_back_slot,

@@ -3,7 +3,7 @@
 --
 -- ARGV: after, up to (0: no bound), how many rows at most, queue, kind ('' for any), three strings that the spec must
 -- contain ('' for none), then states (none: any). Answers: now, the id up to which it looked (0: there are no more),
--- {lane, name, …}, {worker, its hash, …}, then of each task that was selected: id, row, spec.
+-- {subqueue, name, …}, {worker, its hash, …}, then of each task that was selected: id, row, spec.
 local after, up_to, most, queue, kind = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local needles = {}
 for i = 6, 8 do
@@ -19,17 +19,17 @@ end
 local any_state = next(states) == nil
 if up_to == 0 then up_to = 2 ^ 53 end
 
-local lanes = {}
-local function lane_selected(lane)
-  if lanes[lane] == nil then
-    local q, k = string.match(lane_name(lane), '^([^\31]*)\31(.*)$')
-    lanes[lane] = (queue == '' or q == queue) and (kind == '' or k == kind)
+local subqueues = {}
+local function subqueue_selected(subqueue)
+  if subqueues[subqueue] == nil then
+    local q, k = string.match(subqueue_name(subqueue), '^([^\31]*)\31(.*)$')
+    subqueues[subqueue] = (queue == '' or q == queue) and (kind == '' or k == kind)
   end
-  return lanes[lane]
+  return subqueues[subqueue]
 end
 
 local function selected(t)
-  return (any_state or states[t[STATE]]) and lane_selected(t[LANE])
+  return (any_state or states[t[STATE]]) and subqueue_selected(t[SUBQUEUE])
 end
 
 local specs = {}
@@ -118,9 +118,9 @@ local ids = {}
 for i, t in ipairs(found) do ids[i] = t[ID] end
 if #needles == 0 then load_specs(ids) end
 for _, t in ipairs(found) do
-  if not named[t[LANE]] then
-    named[t[LANE]] = true
-    names[#names + 1], names[#names + 2] = t[LANE], lane_name(t[LANE])
+  if not named[t[SUBQUEUE]] then
+    named[t[SUBQUEUE]] = true
+    names[#names + 1], names[#names + 2] = t[SUBQUEUE], subqueue_name(t[SUBQUEUE])
   end
   local w = 'w' .. t[WORKER]
   if t[WORKER] > 0 and not named[w] then

@@ -1,4 +1,4 @@
--- One step of the sweeps: rescues tasks of dead workers (Q4), discards expired ones (Q6), makes due ones available,
+-- One step of maintenance: rescues tasks of dead workers (Q4), discards expired ones (Q6), makes due ones available,
 -- ends windows (Q1), deletes old ones, repairs limits (Q5), forgets counters and workers. It touches 'max' tasks at
 -- most, and says whether there is more.
 --
@@ -28,23 +28,23 @@ local function rescue_from(n)
     end
   end
   if spend_of(#ids) > 0 then dead[#dead + 1] = {n, #ids} end
-  if has == #ids then bury(n) end
+  if has == #ids then mark_gone(n) end
 end
 
--- Five hundred workers at a time, those first that were not looked at for longest: 'overseen' orders them by that.
-for _, n in ipairs(call('ZRANGE', prefix .. 'overseen', 0, 499)) do
+-- Five hundred workers at a time, those first that were not looked at for longest: 'workers' orders them by that.
+for _, n in ipairs(call('ZRANGE', prefix .. 'workers', 0, 499)) do
   local w = call('HMGET', prefix .. 'worker:' .. n, 'lease', 'hold')
-  if w[1] and live(w[1], w[2]) then put('overseen', now, n) else rescue_from(n) end
+  if w[1] and live(w[1], w[2]) then put('workers', now, n) else rescue_from(n) end
 end
 
 -- over does what is due to tasks of a sorted set whose instants have passed, to as many as are left. An entry whose
 -- task is of another kind than it should be is removed, else it would be met for ever.
-local function over(key, fits, act)
+local function over(key, fits, apply)
   if left <= 0 then return 0 end
   local ids = passed(key, left)
   load(ids)
   for _, id in ipairs(ids) do
-    if rows[id] and fits(rows[id]) then act(rows[id]) else drop(key, id) end
+    if rows[id] and fits(rows[id]) then apply(rows[id]) else drop(key, id) end
   end
   return spend_of(#ids)
 end
@@ -52,8 +52,8 @@ end
 local expired = over('expiry', function(t) return waiting(t[STATE]) end, function(t) stop_waiting(t, DISCARDED, 'expired') end)
 
 local due = 0
-for _, lane in ipairs(call('SRANDMEMBER', prefix .. 'dues', 500)) do
-  if left > 0 then due = due + spend_of(come_due(lane, left)) end
+for _, subqueue in ipairs(call('SRANDMEMBER', prefix .. 'dues', 500)) do
+  if left > 0 then due = due + spend_of(make_due(subqueue, left)) end
 end
 
 local freed = over('windows', in_window, close_window)
@@ -110,7 +110,7 @@ local function mend(key)
     end
   end
   repaired = repaired + limits().tidy_all(l)
-  if l.used == 0 and not l.untidy and not l.said and call('EXISTS', prefix .. 'doors:' .. key) == 0
+  if l.used == 0 and not l.untidy and not l.said and call('EXISTS', prefix .. 'lines:' .. key) == 0
       and num(call('HGET', prefix .. 'limit:' .. key, 'used')) < now - month then
     order('DEL', 'limit:' .. key)
     drop('limits', key)

@@ -1,8 +1,8 @@
 -- What both scripts that enqueue begin with.
 --
--- ARGV: fresh installation id, schema, longest TTL (for identity), how many lanes and how many limits; the lanes'
--- names; of each limit: its key, and the readable one; then of each task: what is asked for (PLAIN, or ASKED and the
--- unique key), and its spec. Answers: now, then of each: 16 times the answer and the state, id.
+-- ARGV: fresh installation id, layout, longest TTL (for identity), how many sub-queues and how many limits; the
+-- sub-queues' names; of each limit: its key, and the readable one; then of each task: what is asked for (PLAIN, or
+-- ASKED and the unique key), and its spec. Answers: now, then of each: 16 times the answer and the state, id.
 --
 -- What is asked for ends with the key, so that the rest is alike in most tasks of a batch.
 local PLAIN, PLAIN_SIZE = '<I2bddI4', 23
@@ -18,9 +18,9 @@ if call('HEXISTS', prefix .. 'meta', 'id') == 0 then
   end
 end
 
-local lanes, named, from = {}, {}, 6
+local subqueues, named, from = {}, {}, 6
 for i = 1, tonumber(ARGV[4]) do
-  lanes[i] = lane_of(ARGV[from])
+  subqueues[i] = subqueue_of(ARGV[from])
   from = from + 1
 end
 for i = 1, tonumber(ARGV[5]) do

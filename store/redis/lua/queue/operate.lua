@@ -1,10 +1,10 @@
--- Does an operator's act to tasks (promise 23, Q7): retry, cancel, delete, discard, promote, move or edit. Each task
--- is answered by itself; all of it is one step, with one event.
+-- Carries out an operator's operation on tasks (promise 23, Q7): retry, cancel, delete, discard, promote, move or
+-- edit. Each task is answered by itself; all of it is one step, with one event.
 --
--- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, what its words end
--- with, the queue in which the tasks must be, and the states, a byte each, of which they must be in one ('' for any);
--- then ids. Answers: now, then of each: answer, state, other id.
-local act, queue, priority, run_at, kind, tail, from, among = unpack(ARGV, 1, 8)
+-- ARGV: operation, new queue, new priority ('' for none), new instant ('' for none), the event's kind, what its words
+-- end with, the queue in which the tasks must be, and the states, a byte each, of which they must be in one ('' for
+-- any); then ids. Answers: now, then of each: answer, state, other id.
+local operation, queue, priority, run_at, kind, tail, from, among = unpack(ARGV, 1, 8)
 local DONE, ASKED, NOT_THERE, UNFIT, TAKEN, CHANGED_SINCE = 1, 2, 3, 4, 5, 6
 
 -- retake gives a task that ended its unique key again (Q1), or answers the task that has it. A holder that has
@@ -49,12 +49,12 @@ end
 local function put_anew(t)
   local was = t[STATE]
   withdraw(t)
-  if act == 'promote' then
+  if operation == 'promote' then
     t[FRONT], t[RUN_AT] = 1, math.min(t[RUN_AT], now)
-  elseif act == 'move' then
-    shift(t[LANE], was, -1)
-    t[LANE] = lane_of(queue .. string.match(lane_name(t[LANE]), '\31.*$'))
-    shift(t[LANE], was, 1)
+  elseif operation == 'move' then
+    count_state(t[SUBQUEUE], was, -1)
+    t[SUBQUEUE] = subqueue_of(queue .. string.match(subqueue_name(t[SUBQUEUE]), '\31.*$'))
+    count_state(t[SUBQUEUE], was, 1)
   else
     if priority ~= '' then t[PRIORITY] = tonumber(priority) end
     if run_at ~= '' then t[RUN_AT] = tonumber(run_at) end
@@ -63,29 +63,29 @@ local function put_anew(t)
   enter(t, was == RETRYABLE and RETRYABLE or SCHEDULED)
 end
 
--- carry_out does the act to one task, and answers what became of it.
+-- carry_out does the operation on one task, and answers what became of it.
 local function carry_out(t)
   if not t then return NOT_THERE end
-  if from ~= '' and queue_of(t[LANE]) ~= from then return CHANGED_SINCE end
+  if from ~= '' and queue_of(t[SUBQUEUE]) ~= from then return CHANGED_SINCE end
   if among ~= '' and not string.find(among, string.char(t[STATE]), 1, true) then return CHANGED_SINCE end
-  if act == 'retry' and (final(t[STATE]) or t[STATE] == RETRYABLE) then return retry(t) end
-  if act == 'cancel' and t[STATE] == RUNNING then
+  if operation == 'retry' and (final(t[STATE]) or t[STATE] == RETRYABLE) then return retry(t) end
+  if operation == 'cancel' and t[STATE] == RUNNING then
     more(t).stop = 'operator'
     touch(t)
     mark('asked:' .. t[WORKER], t[ID], true)
     return ASKED
   end
-  if act == 'delete' and final(t[STATE]) then
+  if operation == 'delete' and final(t[STATE]) then
     delete(t)
     return DONE
   end
   if not waiting(t[STATE]) then return UNFIT end
-  if act == 'cancel' then
+  if operation == 'cancel' then
     stop_waiting(t, CANCELED, 'operator')
     tally(t, 'canceled')
-  elseif act == 'discard' then
+  elseif operation == 'discard' then
     stop_waiting(t, DISCARDED, 'operator')
-  elseif act == 'promote' or act == 'move' or act == 'edit' then
+  elseif operation == 'promote' or operation == 'move' or operation == 'edit' then
     put_anew(t)
   else
     return UNFIT

@@ -13,7 +13,7 @@ local WAIT, DISCARD, DISPLACE, DISPLACED = 1, 2, 3, 4  -- row.limit; DISPLACED h
 -- packed until more asks for it.
 local ID, CHANGED, MORE, PACKED = 1, 2, 3, 4
 local STATE, FRONT, SUSPECT, BEGUN, TOLD, UNIQUE, LIMIT, PRIORITY = 5, 6, 7, 8, 9, 10, 11, 12
-local LANE, WORKER, ATTEMPTS, GRANTED, CRASHES, SNOOZES, MAX_CRASHES = 13, 14, 15, 16, 17, 18, 19
+local SUBQUEUE, WORKER, ATTEMPTS, GRANTED, CRASHES, SNOOZES, MAX_CRASHES = 13, 14, 15, 16, 17, 18, 19
 local ENQUEUED, RUN_AT, EXPIRES, FETCHED, ENDED, TOKEN, REST = 20, 21, 22, 23, 24, 25, 26
 local FORM = '<BBBBBBBbI4I4I4I4I4I4I4dddddd'
 local NO_WORDS = '\0\0\0\0' -- neither a reason nor why it is to stop
@@ -75,7 +75,7 @@ local function packed(t)
 end
 
 -- What this script has read, and what it has yet to write. save plans the writes.
-local rows, changed, shifts, opened = {}, {}, {}, {}
+local rows, changed, depths, opened = {}, {}, {}, {}
 
 local function page(id) return math.floor(id / 1000) end
 
@@ -114,13 +114,13 @@ local function touch(t)
   end
 end
 
--- shift counts a task of a lane in or out of a state.
-local function shift(lane, state, by)
+-- count_state counts a task of a sub-queue in or out of a state.
+local function count_state(subqueue, state, by)
   if state == 0 then return end
-  local of = shifts[lane]
+  local of = depths[subqueue]
   if not of then
     of = {}
-    shifts[lane] = of
+    depths[subqueue] = of
   end
   of[state] = (of[state] or 0) + by
 end
@@ -139,46 +139,46 @@ end
 -- become gives a task another state, in its row and in all counts.
 local function become(t, state)
   recount(t, t[STATE], state)
-  shift(t[LANE], t[STATE], -1)
-  shift(t[LANE], state, 1)
+  count_state(t[SUBQUEUE], t[STATE], -1)
+  count_state(t[SUBQUEUE], state, 1)
   t[STATE] = state
   touch(t)
 end
 
-local lane_names = {}
-local function lane_name(n)
-  local name = lane_names[n]
+local subqueue_names = {}
+local function subqueue_name(n)
+  local name = subqueue_names[n]
   if not name then
-    name = call('HGET', prefix .. 'lanes', n) or '\31' -- it was forgotten
-    lane_names[n] = name
+    name = call('HGET', prefix .. 'subqueues', n) or '\31' -- it was forgotten
+    subqueue_names[n] = name
   end
   return name
 end
 
-local function queue_of(lane) return (string.match(lane_name(lane), '^[^\31]*')) end
+local function queue_of(subqueue) return (string.match(subqueue_name(subqueue), '^[^\31]*')) end
 
--- lane_of is the number of a lane; a new lane gets the next number.
-local new_lanes = {}
-local function lane_of(name)
-  local n = new_lanes[name] or call('HGET', prefix .. 'lane-of', name)
+-- subqueue_of is the number of a sub-queue; a new sub-queue gets the next number.
+local new_subqueues = {}
+local function subqueue_of(name)
+  local n = new_subqueues[name] or call('HGET', prefix .. 'subqueue-of', name)
   if not n then
-    n = counter('lane')
-    new_lanes[name] = n
-    add('HSET', 'lane-of', name, n)
-    add('HSET', 'lanes', n, name)
+    n = counter('subqueue')
+    new_subqueues[name] = n
+    add('HSET', 'subqueue-of', name, n)
+    add('HSET', 'subqueues', n, name)
   end
   n = tonumber(n)
-  lane_names[n] = name
+  subqueue_names[n] = name
   return n
 end
 
--- forget_lane removes a lane that has lost its last task. Its number is never another's.
-local function forget_lane(lane)
-  remove('HDEL', 'lane-of', lane_name(lane))
-  remove('HDEL', 'lanes', lane)
-  mark('offered:' .. queue_of(lane), lane, false)
-  mark('dues:' .. queue_of(lane), lane, false)
-  mark('dues', lane, false)
+-- forget_subqueue removes a sub-queue that has lost its last task. Its number is never another's.
+local function forget_subqueue(subqueue)
+  remove('HDEL', 'subqueue-of', subqueue_name(subqueue))
+  remove('HDEL', 'subqueues', subqueue)
+  mark('offered:' .. queue_of(subqueue), subqueue, false)
+  mark('dues:' .. queue_of(subqueue), subqueue, false)
+  mark('dues', subqueue, false)
 end
 
 -- write_counts adds to the numbers of a hash those that changed, by field, and says whether all of its fields
@@ -218,8 +218,8 @@ local function save()
       p[n + 1], p[n + 2] = t[ID], t[PACKED]
     end
   end
-  for lane, changes in pairs(shifts) do
-    if write_counts('depth:' .. lane, changes) then forget_lane(lane) end
+  for subqueue, changes in pairs(depths) do
+    if write_counts('depth:' .. subqueue, changes) then forget_subqueue(subqueue) end
   end
   write_counts('unfinished', opened)
 end

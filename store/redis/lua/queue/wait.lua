@@ -1,17 +1,17 @@
 -- How a task comes to wait, and ceases to.
 
--- admit puts a task that is due where it waits: in line for its limit, or on its shelf.
+-- admit puts a task that is due where it waits: in line for its limit, or among the ready ones.
 local function admit(t)
-  if t[LIMIT] >= DISPLACE then put('rivals:' .. more(t).limit_key, tonumber(t[ID]), t[ID]) end
-  if t[LIMIT] > 0 and limits().queues(t) then return limits().line(t) end
+  if t[LIMIT] >= DISPLACE then put('displacing:' .. more(t).limit_key, tonumber(t[ID]), t[ID]) end
+  if t[LIMIT] > 0 and limits().queues(t) then return limits().line_up(t) end
   offer(t)
 end
 
 -- defer lets a task wait for its instant, in the given state.
 local function defer(t, state)
   become(t, state)
-  put('due:' .. t[LANE], t[RUN_AT], t[ID])
-  sooner[t[LANE]] = math.min(sooner[t[LANE]] or t[RUN_AT], t[RUN_AT])
+  put('due:' .. t[SUBQUEUE], t[RUN_AT], t[ID])
+  sooner[t[SUBQUEUE]] = math.min(sooner[t[SUBQUEUE]] or t[RUN_AT], t[RUN_AT])
 end
 
 -- enter is admit if the task's instant has come, else defer.
@@ -22,11 +22,11 @@ end
 -- withdraw takes a waiting task from where it waits.
 local function withdraw(t)
   if t[STATE] == SCHEDULED or t[STATE] == RETRYABLE then
-    drop('due:' .. t[LANE], t[ID])
+    drop('due:' .. t[SUBQUEUE], t[ID])
     return
   end
-  if t[STATE] == AVAILABLE then drop(shelf(t), t[ID]) end
-  if t[LIMIT] >= DISPLACE then drop('rivals:' .. more(t).limit_key, t[ID]) end
+  if t[STATE] == AVAILABLE then drop(ready_key(t), t[ID]) end
+  if t[LIMIT] >= DISPLACE then drop('displacing:' .. more(t).limit_key, t[ID]) end
   if t[LIMIT] > 0 and limits().queues(t) then limits().leave_line(t) end
 end
 
@@ -47,16 +47,17 @@ local function stop_waiting(t, state, reason)
   if state == DISCARDED then tally(t, 'discarded:' .. reason) end
 end
 
--- come_due makes up to n tasks of a lane available whose instant has come, the earliest first, and says how many.
-local function come_due(lane, n)
+-- make_due makes up to n tasks of a sub-queue available whose instant has come, the earliest first, and says how
+-- many.
+local function make_due(subqueue, n)
   if n <= 0 then return 0 end
-  local key = 'due:' .. lane
+  local key = 'due:' .. subqueue
   local z = zset(key)
   local ids = call('ZRANGEBYSCORE', prefix .. key, '-inf', now, 'LIMIT', z.taken, n)
   if #ids == 0 then
     if z.taken == 0 and call('EXISTS', prefix .. key) == 0 then
-      mark('dues', lane, false)
-      mark('dues:' .. queue_of(lane), lane, false)
+      mark('dues', subqueue, false)
+      mark('dues:' .. queue_of(subqueue), subqueue, false)
     end
     return 0
   end

@@ -1,5 +1,5 @@
 -- Workers have numbers, which rows carry. 'worker-of' maps '<owner>:<token>' to the number. 'worker:<n>' is the hash
--- of its lease, its hold, what it told of itself as JSON, its host and when it joined. 'overseen' has the workers
+-- of its lease, its hold, what it told of itself as JSON, its host and when it joined. 'workers' has the workers
 -- that may have tasks, by when they were last looked at; 'gone' those that are dead, by when that was seen.
 -- 'running:<n>' has a worker's tasks, 'asked:<n>' those of them that are asked to stop.
 local function worker_of(hold) return tonumber(call('HGET', prefix .. 'worker-of', hold) or nil) end
@@ -14,21 +14,21 @@ local function join(name, hold)
     add('HSET', 'worker:' .. n, 'hold', hold)
     add('HSET', 'worker:' .. n, 'since', now_text)
   end
-  if not call('ZSCORE', prefix .. 'overseen', n) then put('overseen', 0, n) end
+  if not call('ZSCORE', prefix .. 'workers', n) then put('workers', 0, n) end
   drop('gone', n)
   return n
 end
 
--- bury marks a worker as gone.
-local function bury(n)
-  drop('overseen', n)
+-- mark_gone marks a worker as gone.
+local function mark_gone(n)
+  drop('workers', n)
   put('gone', now, n)
 end
 
 -- remember adds an attempt that did not succeed to the task's history.
 local function remember(t, n, outcome, started, ended, problem)
   local host = call('HGET', prefix .. 'worker:' .. t[WORKER], 'host') or ''
-  add('RPUSH', 'tries:' .. t[ID], table.concat({n, host, outcome, text(started), text(ended), problem}, '\31'))
+  add('RPUSH', 'attempts:' .. t[ID], table.concat({n, host, outcome, text(started), text(ended), problem}, '\31'))
 end
 
 -- stop_running takes a task from its worker.
@@ -37,8 +37,8 @@ local function stop_running(t)
   if stop_of(t) ~= '' then mark('asked:' .. t[WORKER], t[ID], false) end
 end
 
--- rescue takes a task from a worker that is gone, and says whether the task ended as crashed (Q4). The death is
--- charged only to a suspect whose start was written; any other task only becomes suspect. A task that was asked to
+-- rescue takes a task from a worker that is gone, and says whether the task ended as crashed (Q4). The death counts
+-- as a crash only of a suspect whose start was written; any other task only becomes suspect. A task that was asked to
 -- stop ends canceled.
 local function rescue(t)
   local stop = stop_of(t)
