@@ -34,18 +34,19 @@ type origin struct {
 
 // originOf returns the origin of holds in a directory that exists.
 func originOf(root string) origin {
-	o := origin{paths: []int64{position(pathBytes, root)}}
+	o := origin{paths: []int64{markByte(pathBytes, root)}}
 	if real, err := filepath.EvalSymlinks(root); err == nil && real != root {
-		o.paths = append(o.paths, position(pathBytes, real))
+		o.paths = append(o.paths, markByte(pathBytes, real))
 	}
 	var st unix.Stat_t
 	if ns, err := os.Readlink("/proc/self/ns/mnt"); err == nil && unix.Stat("/", &st) == nil {
-		o.world = position(worldBytes, fmt.Sprint(ns, " ", st.Dev, " ", st.Ino))
+		o.world = markByte(worldBytes, fmt.Sprint(ns, " ", st.Dev, " ", st.Ino))
 	}
 	return o
 }
 
-func position(base int64, text string) int64 {
+// markByte is where the lock of a text is.
+func markByte(base int64, text string) int64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text))
 	return base + int64(h.Sum32())
