@@ -2,12 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,13 +33,15 @@ func TestAFunctionFiresTicks(t *testing.T) {
 	t.Setenv("AWS_LAMBDA_RUNTIME_API", api.Address())
 	t.Setenv("DIBS_MANIFEST", manifest)
 	t.Setenv("DIBS_DIR", filepath.Join(dir, "host"))
-	t.Setenv("DIBS_STORE", testserver.Redis(t))
+	t.Setenv("DIBS_STORE", testserver.Redis(t)+"?namespace=lambda-"+rand.Text())
 	var stdout, stderr bytes.Buffer
 	if status := Exec(t.Context(), []string{"init"}, strings.NewReader(""), &stdout, &stderr); status != 0 {
 		t.Fatal(stderr.String())
 	}
 	ended := make(chan int, 1)
-	go func() { ended <- Exec(t.Context(), nil, strings.NewReader(""), &stdout, &stderr) }() // as bootstrap, without arguments
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { ended <- Exec(ctx, nil, strings.NewReader(""), &stdout, &stderr) }() // as bootstrap, without arguments
 	tick := time.Now().Add(-time.Minute).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	event := func(job string) string { return fmt.Sprintf(`{"job":%q,"tick":%q}`, job, tick) }
 	for _, c := range []struct {
@@ -74,9 +77,7 @@ func TestAFunctionFiresTicks(t *testing.T) {
 			t.Errorf("%s: %+v", c.event, got)
 		}
 	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	stop() // as SIGTERM does
 	select {
 	case status := <-ended:
 		if status != 0 || !strings.Contains(stdout.String(), "ran\n") {
