@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,19 +33,14 @@ func TestAFunctionFiresTicks(t *testing.T) {
 	t.Setenv("AWS_LAMBDA_RUNTIME_API", api.Address())
 	t.Setenv("DIBS_MANIFEST", manifest)
 	t.Setenv("DIBS_DIR", filepath.Join(dir, "host"))
-	server, err := url.Parse(testserver.Redis(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.RawQuery = url.Values{"namespace": {"lambda-" + strings.ToLower(rand.Text())}}.Encode()
-	t.Setenv("DIBS_STORE", server.String())
+	t.Setenv("DIBS_STORE", testserver.Redis(t)+"?namespace=lambda-"+rand.Text())
 	var stdout, stderr bytes.Buffer
 	if status := Exec(t.Context(), []string{"init"}, strings.NewReader(""), &stdout, &stderr); status != 0 {
 		t.Fatal(stderr.String())
 	}
 	ended := make(chan int, 1)
-	ctx, end := context.WithCancel(t.Context()) // not by a signal, which other tests of this process would get as well
-	defer end()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	go func() { ended <- Exec(ctx, nil, strings.NewReader(""), &stdout, &stderr) }() // as bootstrap, without arguments
 	tick := time.Now().Add(-time.Minute).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	event := func(job string) string { return fmt.Sprintf(`{"job":%q,"tick":%q}`, job, tick) }
@@ -83,7 +77,7 @@ func TestAFunctionFiresTicks(t *testing.T) {
 			t.Errorf("%s: %+v", c.event, got)
 		}
 	}
-	end()
+	stop() // as SIGTERM does
 	select {
 	case status := <-ended:
 		if status != 0 || !strings.Contains(stdout.String(), "ran\n") {
