@@ -357,6 +357,9 @@ func (r *stroll) prune() {
 // prepare opens the namespace once more, now and then on a server that has changed.
 func (r *stroll) prepare() {
 	meta := r.prefix + "meta"
+	if r.raw.HExists(r.Context(), meta, "id").Val() { // an upgrade may have been cut short
+		r.raw.HSet(r.Context(), meta, "schema", len(versions))
+	}
 	switch r.pick(3) {
 	case 0:
 		r.raw.HSet(r.Context(), meta, "run_id", "another")
@@ -376,7 +379,9 @@ func (r *stroll) prepare() {
 
 // upgraded records the version of a namespace that was upgraded.
 func (r *stroll) upgraded() {
-	r.raw.HSet(r.Context(), r.prefix+"meta", "schema", 0)
+	if r.raw.HExists(r.Context(), r.prefix+"meta", "id").Val() {
+		r.raw.HSet(r.Context(), r.prefix+"meta", "schema", 0)
+	}
 	d := r.s.Leases.(leases).db
 	r.try = func() error {
 		_, err := d.run(r.Context(), "upgrade", upgradedScript, append(d.newArgs(2), len(versions), 1))
