@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dibs-run/dibs/store"
@@ -16,18 +17,21 @@ type Address struct {
 	Via func(context.Context, store.Config) (*store.Store, error)
 }
 
-// OpenTimeout bounds the opening of a store, with the preparation of a new one.
-const OpenTimeout = 10 * time.Second
+// OpenTimeout bounds the opening of a store, with the preparation of a new one. prepareTimeout bounds what `dibs init`
+// (store.Config.Init) does with a store that has answered: it may have to wait for working servers, or to rebuild what
+// is large.
+const (
+	OpenTimeout    = 10 * time.Second
+	prepareTimeout = 30 * time.Minute
+)
 
 // Open opens the store at an address, and makes its backend. The TTL, the epoch and the namespace of o come from the
 // address and from what this host remembers about it.
 func Open(ctx context.Context, a Address, o Options) (*Backend, error) {
-	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
-	defer cancel()
 	was := a.remembered(o.Dir)
 	c := a.Config
 	c.SeenTTL = was.ttl
-	s, err := a.Via(ctx, c)
+	s, err := a.open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +47,33 @@ func Open(ctx context.Context, a Address, o Options) (*Backend, error) {
 		letGo(s, b.Keeper.Margin().RPCTimeout)
 	}
 	return b, nil
+}
+
+// open opens a store in time.
+func (a Address) open(ctx context.Context, c store.Config) (*store.Store, error) {
+	timeout := OpenTimeout
+	if c.Init {
+		if err := a.answers(ctx, c); err != nil {
+			return nil, err
+		}
+		timeout = prepareTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return a.Via(ctx, c)
+}
+
+// answers returns an error if the store is not there. It prepares nothing.
+func (a Address) answers(ctx context.Context, c store.Config) error {
+	c.Init, c.Read = false, true
+	s, err := a.open(ctx, c)
+	if err == nil {
+		return s.Close()
+	}
+	if errors.Is(err, store.ErrNotPrepared) || errors.Is(err, store.ErrOutdated) {
+		return nil
+	}
+	return err
 }
 
 // letGo closes a store's connections. If the store no longer answers, it does not wait long: the process is about to

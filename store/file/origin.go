@@ -65,8 +65,15 @@ func (o origin) put(fd int) {
 // anyHold says whether a process of this machine may have a hold of a directory with this path, also if its files were
 // removed or moved. The kernel lists the locks in every pid namespace.
 func (o origin) anyHold() bool {
-	b, err := os.ReadFile("/proc/locks")
-	return err != nil || o.among(string(b))
+	// The kernel makes the list piece by piece. A lock that is released meanwhile can hide another one, though hardly
+	// twice.
+	for range 2 {
+		b, err := os.ReadFile("/proc/locks")
+		if err != nil || o.among(string(b)) {
+			return true
+		}
+	}
+	return false
 }
 
 // among says whether a list of the kernel's locks has a hold that may be of a directory with the path of o: any hold

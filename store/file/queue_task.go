@@ -103,7 +103,7 @@ func (b *txn) move(t *taskRow, from task.State) error {
 		return err
 	}
 	if t.State == task.Available && t.Queues() {
-		t.State = task.Blocked // until its door nominates it
+		t.State = task.Blocked // until its line nominates it
 	}
 	if err := b.save(t); err != nil {
 		return err

@@ -38,13 +38,8 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 	if c.Read && before.installation == "" {
 		return m, nil, c.NotPrepared()
 	}
-	if c.Expect != "" && c.Expect != before.installation {
-		is := "is empty"
-		if before.installation != "" {
-			is = "has the installation id " + before.installation
-		}
-		return m, nil, fmt.Errorf("mysql store %s: namespace %s %s, and expect_store asks for %s; correct the address or the pin",
-			d.addr, d.ns, is, c.Expect)
+	if err := d.expected(c, before); err != nil {
+		return m, nil, err
 	}
 	if c.Read {
 		return before, nil, errors.Join(d.sound(before), c.CheckTTL(before.maxTTL))
@@ -62,6 +57,19 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 		return m, nil, err
 	}
 	return m, changes(string(d.ns), ours, before, m), c.CheckTTL(m.maxTTL)
+}
+
+// expected refuses another installation than the address asks for.
+func (d *database) expected(c store.Config, m meta) error {
+	if c.Expect == "" || c.Expect == m.installation {
+		return nil
+	}
+	is := "is empty"
+	if m.installation != "" {
+		is = "has the installation id " + m.installation
+	}
+	return fmt.Errorf("mysql store %s: namespace %s %s, and expect_store asks for %s; correct the address or the pin",
+		d.addr, d.ns, is, c.Expect)
 }
 
 // sound refuses an installation id that dibs never made.

@@ -73,40 +73,52 @@ func (d *database) migrate(ctx context.Context, c store.Config) (version int, di
 	case have > 0 && (c.Read || !c.Init):
 		return 0, nil, fmt.Errorf("mysql store %s: %w", d.addr, c.Outdated(have, newest))
 	}
-	did, err = d.upgrade(ctx, all)
-	return newest, did, err
+	if layout.Version > 0 && c.Expect != "" { // else another store than was meant would be upgraded
+		var m meta
+		if err := d.run(ctx, new(packet).add("read-meta", d.ns), m.read); err != nil {
+			return 0, nil, err
+		}
+		if err := d.expected(c, m); err != nil {
+			return 0, nil, err
+		}
+	}
+	return d.upgrade(ctx, all)
 }
 
-// upgrade applies what is missing of some migrations.
-func (d *database) upgrade(ctx context.Context, all []migration) (did []string, err error) {
+// upgrade applies what is missing of some migrations, and returns the version that the tables have then.
+func (d *database) upgrade(ctx context.Context, all []migration) (version int, did []string, err error) {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
-		return nil, d.explain(err)
+		return 0, nil, d.explain(err)
 	}
 	defer conn.Close()
 	unlock, err := d.lockSchema(ctx, conn)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer unlock()
 	have, err := d.layout(ctx, conn)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
+	if err := have.Use(all[len(all)-1].version); err != nil { // another program may have upgraded it meanwhile
+		return 0, nil, fmt.Errorf("mysql store %s: %w", d.addr, err)
+	}
+	version = have.Version
 	for _, m := range all {
 		if m.version <= have.Version {
 			continue
 		}
 		if err := d.apply(ctx, conn, m, have.Version > 0); err != nil {
-			return nil, fmt.Errorf("migration %s: %w", m.name, d.explain(err))
+			return 0, nil, fmt.Errorf("migration %s: %w", m.name, d.explain(err))
 		}
 		what := "created tables dibs_*: "
 		if have.Version > 0 {
 			what = fmt.Sprintf("upgraded tables dibs_* from version %d to %d: ", m.version-1, m.version)
 		}
-		did = append(did, what+m.name)
+		did, version = append(did, what+m.name), m.version
 	}
-	return did, nil
+	return version, did, nil
 }
 
 // layout is zero where there are no tables yet. Before v0.1.0 there was no column oldest.

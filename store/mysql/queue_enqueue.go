@@ -85,7 +85,7 @@ func (a *admission) enqueueAll(specs []task.Spec) (missing error) {
 
 // known are the sub-queues and workers whose rows this process has seen. No such row goes away while it is used.
 type known struct {
-	subs    sync.Map // by namespace and place
+	subs    sync.Map // by namespace, queue and kind
 	workers sync.Map // *member by lease.Ref
 	quiet   quiet
 	swept   atomic.Pointer[task.Hash] // the limit behind which Maintain goes on to look; nil: at the first one

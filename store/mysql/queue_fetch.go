@@ -197,7 +197,7 @@ func (f *fetch) lookAgain(known []*subQueue, places []subQueueName) error {
 	return nil
 }
 
-// places are the sub-queues that this process knows.
+// names are the sub-queues that this process knows.
 func (k *known) names() (all []subQueueName) {
 	k.subs.Range(func(at, _ any) bool {
 		all = append(all, at.(subQueueName))

@@ -142,8 +142,8 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []driver.Complet
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	for len(ends) > 0 {
-		part := ends[:m.part(ends)]
+	for rest := ends; len(rest) > 0; {
+		part := rest[:m.part(rest)]
 		some, err := q.each(ctx, refsOf(part), func(b *txn, some []int) ([]driver.Status, error) {
 			these := picked(part, some)
 			return b.finishAll(ref, m.id, these, m.freed(these))
@@ -151,9 +151,9 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []driver.Complet
 		if err != nil {
 			return nil, err
 		}
-		m.forget(part)
-		answers, ends = append(answers, some...), ends[len(part):]
+		answers, rest = append(answers, some...), rest[len(part):]
 	}
+	m.forget(ends) // not before: what fails is repeated as a whole, and in parts again
 	return answers, nil
 }
 

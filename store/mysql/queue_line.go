@@ -73,10 +73,16 @@ func (b *txn) settleAll() error {
 		return err
 	}
 	for _, l := range limits {
-		for _, sub := range l.everySubQueue() {
+		subs := l.everySubQueue()
+		for i, sub := range subs {
 			if len(b.flips) >= mostFlips {
 				b.leave(wake{hash: l.hash, key: l.key})
 				break
+			}
+			if b.lacks(l, sub) > 0 {
+				if err := b.readBlocked(b.lacking(l, subs[i:], mostFlips)); err != nil {
+					return err
+				}
 			}
 			if err := b.settleSubQueue(l, sub); err != nil {
 				return err
@@ -242,19 +248,33 @@ func (b *txn) readAhead(limits []*limit) error {
 		return err
 	}
 	var parts []part
-	ahead := 0 // what is beyond is read if the step comes to it
+	left := mostFlips // what is beyond is read if the step comes to it
 	for _, l := range limits {
-		for _, sub := range l.everySubQueue() {
-			if n := b.lacks(l, sub); n > 0 && ahead < mostFlips {
-				parts = append(parts, part{l, sub, n})
-				ahead += n
-			}
+		some := b.lacking(l, l.everySubQueue(), left)
+		for _, x := range some {
+			left -= x.n
 		}
+		parts = append(parts, some...)
 	}
 	return b.readBlocked(parts)
 }
 
-// probes is how many sub-queues of a limit one packet looks for.
+// lacking is what must be read to settle the first of a limit's sub-queues, for most tasks or a few more.
+func (b *txn) lacking(l *limit, subs []int64, most int) (parts []part) {
+	for _, sub := range subs {
+		if most <= 0 {
+			break
+		}
+		if n := b.lacks(l, sub); n > 0 {
+			parts = append(parts, part{l, sub, n})
+			most -= n
+		}
+	}
+	return parts
+}
+
+// probes is how many sub-queues of a limit the first packet looks for. Each one after it looks for twice as many:
+// the store may be far away.
 const probes = 10
 
 // readSubQueues reads the sub-queues in which tasks are blocked.
@@ -263,16 +283,16 @@ func (b *txn) readSubQueues(limits []*limit) error {
 	for _, l := range wide {
 		l.wide, l.subs = false, nil
 	}
-	for len(wide) > 0 {
+	for n := probes; len(wide) > 0; n *= 2 {
 		over := map[*limit]bool{}
 		err := b.ask(func(p *packet) (readers []reader) {
 			for _, l := range wide {
 				last := int64(-1)
-				if n := len(l.subs); n > 0 {
-					last = l.subs[n-1]
+				if known := len(l.subs); known > 0 {
+					last = l.subs[known-1]
 				}
 				p.add("from-subqueue", b.q.ns, l.hash[:], last)
-				for range probes {
+				for range n {
 					p.add("next-subqueue")
 					readers = append(readers, func(r *sql.Rows) error {
 						var sub sql.NullInt64

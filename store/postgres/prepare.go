@@ -88,6 +88,15 @@ func (p *preparation) schema(ctx context.Context, s *server) error {
 	case have.Version > 0 && (p.c.Read || !p.c.Init):
 		return fmt.Errorf("postgres store %s: database %s: %w", p.db.address, s.database, p.c.Outdated(have.Version, len(files)))
 	}
+	if have.Version > 0 && p.c.Expect != "" { // else another store than was meant would be upgraded
+		n, err := p.read(ctx)
+		if err != nil {
+			return err
+		}
+		if err := p.expected(n); err != nil {
+			return err
+		}
+	}
 	s.schema = len(files)
 	return p.migrate(ctx, *s, files)
 }
@@ -138,7 +147,7 @@ const upgradeWait, upgradePause = time.Minute, 300 * time.Millisecond
 // tryMigrate returns the version that was there before. busy says that the tables were in use.
 func (p *preparation) tryMigrate(ctx context.Context, files []string) (version int, busy bool, err error) {
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)"); err != nil {
+		if _, err := tx.Exec(ctx, sqlPrepare()[9]); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, sqlPrepare()[2]); err != nil {
@@ -149,12 +158,12 @@ func (p *preparation) tryMigrate(ctx context.Context, files []string) (version i
 			return err
 		}
 		if there {
-			var oldest int
-			if err := tx.QueryRow(ctx, sqlPrepare()[3]).Scan(&version, &oldest); err != nil {
+			var have store.Layout
+			if err := tx.QueryRow(ctx, sqlPrepare()[3]).Scan(&have.Version, &have.Oldest); err != nil {
 				return err
 			}
-			if version >= len(files) {
-				return nil
+			if version = have.Version; version >= len(files) {
+				return have.Use(len(files)) // another program may have upgraded it meanwhile
 			}
 			if err := alone(ctx, tx); err != nil {
 				busy = refused(err, "57014", "55P03", "40P01")
@@ -240,8 +249,8 @@ func (p *preparation) found(n namespace) error {
 	if err := store.CheckInstallation(n.installation); err != nil {
 		return fmt.Errorf("postgres store %s: %w", p.db.address, err)
 	}
-	if p.c.Expect != "" && p.c.Expect != n.installation {
-		return fmt.Errorf("postgres store %s: its installation id is %s, and expect_store asks for %s; correct the address or the pin", p.db.address, n.installation, p.c.Expect)
+	if err := p.expected(n); err != nil {
+		return err
 	}
 	return p.c.CheckTTL(n.maxTTL)
 }
@@ -258,6 +267,14 @@ func (p *preparation) tell(before, now namespace) {
 		p.did("the leases of namespace %s lasted %s, and it knew only %s: its data was lost, so nothing is granted for %s",
 			p.c.Namespace, p.c.SeenTTL, before.maxTTL, held)
 	}
+}
+
+// expected refuses another installation than the address asks for.
+func (p *preparation) expected(n namespace) error {
+	if p.c.Expect != "" && p.c.Expect != n.installation {
+		return fmt.Errorf("postgres store %s: its installation id is %s, and expect_store asks for %s; correct the address or the pin", p.db.address, n.installation, p.c.Expect)
+	}
+	return nil
 }
 
 func (p *preparation) read(ctx context.Context) (n namespace, err error) {

@@ -38,6 +38,9 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	if err := have.Use(len(d.versions)); err != nil {
 		return meta{}, fmt.Errorf("redis %s: namespace %q: %w", d.addr, c.Namespace, err)
 	}
+	if c.Expect != "" && c.Expect != id {
+		return meta{}, fmt.Errorf("redis %s: this is installation %s, expected is %s; correct the address, or expect_store if the store was meant to change", d.addr, id, c.Expect)
+	}
 	if have.Version < len(d.versions) {
 		if c.Read || !c.Init {
 			return meta{}, fmt.Errorf("redis %s: namespace %q: %w", d.addr, c.Namespace, c.Outdated(have.Version, len(d.versions)))
@@ -46,9 +49,6 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	}
 	if err := store.CheckInstallation(id); err != nil {
 		return meta{}, fmt.Errorf("redis %s: %w", d.addr, err)
-	}
-	if c.Expect != "" && c.Expect != id {
-		return meta{}, fmt.Errorf("redis %s: this is installation %s, expected is %s; correct the address, or expect_store if the store was meant to change", d.addr, id, c.Expect)
 	}
 	m := meta{InstallationID: id, MaxTTL: duration(r.int(3)), schema: have.Version}
 	if until := r.time(4); until.After(now) {

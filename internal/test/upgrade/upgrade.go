@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -162,6 +163,14 @@ func (s Subject) refused(t *testing.T, dir string) {
 		t.Errorf("a newer program that only reads, before the upgrade: %v", err)
 	}
 	c.Init = true
+	other := c
+	other.Expect = lease.NewNonce().String()
+	if err := tried(t, next, other); err == nil || errors.Is(err, store.ErrOutdated) {
+		t.Errorf("an upgrade of another store than was meant: %v", err)
+	}
+	if err := tried(t, s.Open, c); err != nil {
+		t.Errorf("a store that an upgrade was not meant for should stay as it is: %v", err)
+	}
 	before := s.read(t, opened(t, next, c))
 	for what, c := range map[string]store.Config{"serves": c, "only reads": look} {
 		if err := tried(t, s.Open, c); !errors.Is(err, store.ErrTooNew) || !strings.Contains(err.Error(), "upgrade dibs on this host") {

@@ -33,5 +33,11 @@ SELECT 'LOCK TABLE ' || string_agg(format('dibs.%I', c.relname), ', ' ORDER BY c
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'dibs' AND c.relkind IN ('r', 'p');
 
 -- [8] For how long, in ms, that statement may take. A server that waits for a lock looks for a deadlock after
--- deadlock_timeout, and would be the one to give up. Half of that is short enough that none does.
-SELECT greatest(setting::int / 2, 1)::text FROM pg_settings WHERE name = 'deadlock_timeout';
+-- deadlock_timeout, and could be the one to give up: half of that is too short for most. It is half a second at most,
+-- since all of dibs waits meanwhile.
+SELECT greatest(least(setting::int / 2, 500), 1)::text FROM pg_settings WHERE name = 'deadlock_timeout';
+
+-- [9] How long a migration may take: as long as it needs. If its program stops in the middle, the server gives the
+-- tables back soon.
+SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true),
+       set_config('idle_in_transaction_session_timeout', '2s', true);

@@ -5,14 +5,16 @@
 -- program cannot use, or that is older than its own, is left as it is: the caller refuses it, or upgrades it first.
 --
 -- ARGV: fresh installation id, 'schema oldest' of the program, longest TTL in µs (wanted), '1' for init, longest TTL
--- that was seen. Answers: now, id ('' if it was left as it is), schema, max_ttl, hold_until, created, raised, changed,
+-- that was seen. Answers: now, id, schema, max_ttl, hold_until, created, raised, changed,
 -- oldest.
 local fresh_id, layout, wanted, init = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local key = prefix .. 'meta'
 local v = get(key, 'schema', 'oldest')
 local found, oldest = v[1] and tonumber(v[1]), num(v[2])
 local known = tonumber(string.match(layout, '^%d+'))
-if found and (found < known or oldest == 0 or oldest > known) then return {now, '', found, 0, 0, 0, 0, 0, oldest} end
+if found and (found < known or oldest == 0 or oldest > known) then
+  return {now, get(key, 'id')[1], found, 0, 0, 0, 0, 0, oldest}
+end
 
 local before = num(get(key, 'max_ttl')[1])
 local hold_until, max_ttl, _, changed = identity(fresh_id, layout, wanted, 0, ARGV[5])
