@@ -1,6 +1,7 @@
 package applied
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -77,6 +78,74 @@ func TestRecordsOfOthersAreRefused(t *testing.T) {
 	}
 	if all, err := at.All(); len(all) != 0 || err == nil {
 		t.Errorf("of a directory that everybody may write to: %+v, %v", all, err)
+	}
+}
+
+// A group may share the directory of a store, and the member who makes a directory of records there would decide what
+// root runs.
+func TestASharedDirectoryHasNoRecordsAndNoCopies(t *testing.T) {
+	parent := t.TempDir()
+	at := Records(filepath.Join(parent, "applied"))
+	if err := at.Put(record("a")); err != nil {
+		t.Fatal(err)
+	}
+	chmod := func(path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(string(at), fileName("shop", "a"))
+	chmod(file, 0o660)
+	if all, err := at.All(); len(all) != 0 || !errors.Is(err, ErrShared) {
+		t.Errorf("a record that a group may write: %+v, %v", all, err)
+	}
+	chmod(file, 0o600)
+	chmod(string(at), 0o770)
+	if all, err := at.All(); len(all) != 0 || !errors.Is(err, ErrShared) {
+		t.Errorf("records of a group: %+v, %v", all, err)
+	}
+	if err := at.Put(record("a")); !errors.Is(err, ErrShared) {
+		t.Error(err)
+	}
+	chmod(string(at), 0o700)
+	chmod(parent, 0o2770)
+	if all, err := at.All(); len(all) != 0 || err != nil {
+		t.Errorf("records in a directory of a group: %+v, %v", all, err)
+	}
+	if err := at.Put(record("b")); !errors.Is(err, ErrShared) {
+		t.Error(err)
+	}
+	if err := at.Drop("shop", "a"); err != nil {
+		t.Error(err)
+	}
+	chmod(parent, 0o755)
+	if all, err := at.All(); len(all) != 1 || err != nil {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(string(at), 12345, -1); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := at.All(); len(all) != 0 || err == nil {
+			t.Errorf("records of another user: %+v, %v", all, err)
+		}
+	}
+	specs, one := Specs(filepath.Join(parent, "specs")), Spec{"shop", "works", []byte("1")}
+	if err := specs.Put([]Spec{one}, -1); err != nil {
+		t.Fatal(err)
+	}
+	chmod(specs.Path(one), 0o660)
+	if why := specs.Differs(one); !strings.Contains(why, ErrShared.Error()) {
+		t.Errorf("a copy that a group may write: %q", why)
+	}
+	chmod(specs.Path(one), 0o600)
+	chmod(string(specs), 0o2770)
+	if err := specs.Put([]Spec{one}, -1); !errors.Is(err, ErrShared) {
+		t.Errorf("copies in a directory of a group: %v", err)
+	}
+	if why := specs.Differs(one); !strings.Contains(why, ErrShared.Error()) {
+		t.Errorf("copies in a directory of a group: %q", why)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s Spec) FileName() string {
 	return s.App + "." + s.Job + "-" + hex.EncodeToString(sum[:8]) + ".json"
 }
 
-// Specs is a directory of specifications, by its absolute path.
+// Specs is a directory of specifications, by its absolute path. Only root and the user who runs dibs may write there.
 type Specs string
 
 // Path is where a specification is.
@@ -70,7 +70,16 @@ func (at Specs) make() (*beneath.Dir, error) {
 			return nil, err
 		}
 	}
-	return beneath.Open(string(at))
+	return at.open()
+}
+
+// open refuses a directory in which others decide what the entries' jobs do.
+func (at Specs) open() (*beneath.Dir, error) {
+	d, err := beneath.Open(string(at))
+	if err == nil {
+		err = private(d.Sys(), d.Path())
+	}
+	return d, err
 }
 
 func put(d *beneath.Dir, s Spec, group int) (err error) {
@@ -78,7 +87,7 @@ func put(d *beneath.Dir, s Spec, group int) (err error) {
 	if group >= 0 {
 		mode = 0o640
 	}
-	if was, err := d.Read(name, maxSpec); err == nil && bytes.Equal(was, s.Text) {
+	if was, err := readPrivate(d, name, maxSpec); err == nil && bytes.Equal(was, s.Text) {
 		st, err := d.Stat(name)
 		if err == nil && uint32(st.Mode)&0o777 == uint32(mode) && (group < 0 || int(st.Gid) == group) {
 			return nil
@@ -115,7 +124,7 @@ func put(d *beneath.Dir, s Spec, group int) (err error) {
 
 // Sweep removes the specifications of an app that none of these texts names.
 func (at Specs) Sweep(app string, texts []string) error {
-	d, err := beneath.Open(string(at))
+	d, err := at.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -139,10 +148,10 @@ func (at Specs) Sweep(app string, texts []string) error {
 
 // Differs says what is wrong with a specification that should be there, or nothing.
 func (at Specs) Differs(s Spec) string {
-	d, err := beneath.Open(string(at))
+	d, err := at.open()
 	var is []byte
 	if err == nil {
-		is, err = d.Read(s.FileName(), maxSpec)
+		is, err = readPrivate(d, s.FileName(), maxSpec)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
