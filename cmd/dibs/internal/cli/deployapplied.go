@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -302,6 +303,18 @@ func imageOf(ctx context.Context, r applied.Record) (image deploy.Image, err err
 	return image, err
 }
 
+// sameRuns says whether the entries of two targets run their jobs alike, in the same store: all but the flags that say
+// where and by whom agree.
+func sameRuns(a, b applied.Record) bool {
+	of := func(r applied.Record) []string {
+		return slices.DeleteFunc(slices.Clone(r.Args), func(arg string) bool {
+			name, _, _ := strings.Cut(arg, "=")
+			return slices.Contains([]string{"--to", "--binary", "--user", "--path", "--spec-dir"}, name)
+		})
+	}
+	return slices.Equal(of(a), of(b)) && maps.Equal(a.Env, b.Env)
+}
+
 // recall finds the manifest of a job that dibs apply installed from this host, and the flags that apply was given,
 // where this command was given none. The store must be the one of the entries: elsewhere, nobody
 // would see their leases.
@@ -315,16 +328,21 @@ func (o *serveOptions) recall(name string) error {
 		}
 		return err
 	}
-	same := func(r applied.Record) bool { return r.Manifest == records[0].Manifest }
-	if i := slices.IndexFunc(records, func(r applied.Record) bool { return !same(r) }); i >= 0 {
-		return usage(fmt.Errorf("%s: this host has installed %s from %s and from %s: name one with --manifest", name, app, records[0].Manifest, records[i].Manifest))
+	one := records[0]
+	for _, r := range records[1:] {
+		switch {
+		case r.Manifest != one.Manifest:
+			return usage(fmt.Errorf("%s: this host has installed %s from %s and from %s: name one with --manifest", name, app, one.Manifest, r.Manifest))
+		case !sameRuns(one, r):
+			return usage(fmt.Errorf("%s: installed with different flags in %s and %s: name --manifest and --store", name, one.Target, r.Target))
+		}
 	}
-	was, err := rememberedOptions(records[0])
+	was, err := rememberedOptions(one)
 	if err != nil {
 		return err
 	}
 	from := was.serveOptions
-	o.source = records[0].Manifest
+	o.source = one.Manifest
 	o.scope, o.environment = cmp.Or(o.scope, from.scope), cmp.Or(o.environment, from.environment)
 	if len(o.secrets)+len(o.apps)+len(o.hosts)+len(o.queues)+len(o.limits) == 0 {
 		o.sourceOptions = from.sourceOptions
@@ -332,7 +350,7 @@ func (o *serveOptions) recall(name string) error {
 	if o.store == "" && os.Getenv("DIBS_STORE") == "" {
 		o.store = from.store
 	}
-	for name, value := range records[0].Env {
+	for name, value := range one.Env {
 		if _, said := os.LookupEnv(name); !said {
 			_ = os.Setenv(name, value)
 		}
