@@ -180,9 +180,17 @@ func TestSpecs(t *testing.T) {
 	if err := at.Put([]Spec{one}, -1); err != nil || at.Differs(one) != "" {
 		t.Error(err, at.Differs(one))
 	}
-	// Only what the app's entries do not name goes, and nothing of another app.
-	if err := at.Sweep("shop", []string{"a line with " + at.Path(two)}); err != nil {
+	// Only what the app's entries named, and name no more, goes.
+	former := Spec{"shop", "works", []byte("0")}
+	if err := at.Put([]Spec{former}, -1); err != nil {
 		t.Fatal(err)
+	}
+	before := []string{"a line with " + at.Path(one), at.Path(two) + " " + at.Path(other), "/elsewhere/" + former.FileName()}
+	if err := at.Sweep("shop", before, []string{"a line with " + at.Path(two)}); err != nil {
+		t.Fatal(err)
+	}
+	if why := at.Differs(former); why != "" {
+		t.Errorf("what no entry here named is gone: %s", why)
 	}
 	if at.Differs(one) == "" || at.Differs(two) != "" || at.Differs(other) != "" {
 		t.Error(at.Differs(one), at.Differs(two), at.Differs(other))

@@ -122,8 +122,9 @@ func put(d *beneath.Dir, s Spec, group int) (err error) {
 	return d.Rename(tmp, name)
 }
 
-// Sweep removes the specifications of an app that none of these texts names.
-func (at Specs) Sweep(app string, texts []string) error {
+// Sweep removes the specifications of an app that the texts before name, by their whole path, and those after do not.
+// Others stay: a target that nobody here knows of may name them, or a plain line.
+func (at Specs) Sweep(app string, before, after []string) error {
 	d, err := at.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -136,10 +137,10 @@ func (at Specs) Sweep(app string, texts []string) error {
 		return err
 	}
 	own := regexp.MustCompile(`^` + regexp.QuoteMeta(app) + `\.[a-z][a-z0-9-]{0,62}-[0-9a-f]{16}\.json$`)
-	all := strings.Join(texts, "\n")
+	was, is := strings.Join(before, "\n"), strings.Join(after, "\n")
 	var errs []error
 	for _, name := range names {
-		if own.MatchString(name) && !strings.Contains(all, name) {
+		if own.MatchString(name) && strings.Contains(was, filepath.Join(string(at), name)) && !strings.Contains(is, name) {
 			errs = append(errs, d.Remove(name))
 		}
 	}

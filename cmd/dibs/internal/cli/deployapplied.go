@@ -253,12 +253,13 @@ func (o *deployOptions) afterwards(ctx context.Context, e env, w wanted, all []p
 	return nil
 }
 
-// sweepSpecs removes copies that no entry names any more, neither here nor in another target that this host remembers.
+// sweepSpecs removes copies that entries named before this plan, and that none names any more, neither here nor in
+// another target that this host remembers. A copy that an apply replaced stays: a fire may have begun with it.
 func (o *entryOptions) sweepSpecs(ctx context.Context, w wanted, p *deploy.Plan) error {
 	if o.specDir == "" {
 		return nil
 	}
-	texts := p.Texts()
+	before, after := p.Texts()
 	others, err := recordsDir().All()
 	for _, r := range others {
 		if r.Target == w.target.String() {
@@ -267,14 +268,14 @@ func (o *entryOptions) sweepSpecs(ctx context.Context, w wanted, p *deploy.Plan)
 		image, rerr := imageOf(ctx, r)
 		if err = errors.Join(err, rerr); rerr == nil {
 			for _, d := range image.Documents() {
-				texts = append(texts, d.Text)
+				after = append(after, d.Text)
 			}
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("pruned, but the copies in %s stay, because entries elsewhere may name them: %w", o.specDir, err)
 	}
-	return applied.Specs(o.specDir).Sweep(w.app, texts)
+	return applied.Specs(o.specDir).Sweep(w.app, before, after)
 }
 
 // rememberedOptions are the flags that a record has.
