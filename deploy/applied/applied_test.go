@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -131,8 +132,8 @@ func TestASharedDirectoryHasNoRecordsAndNoCopies(t *testing.T) {
 			t.Errorf("records of another user: %+v, %v", all, err)
 		}
 	}
-	specs, one := Specs(filepath.Join(parent, "specs")), Spec{"shop", "works", []byte("1")}
-	if err := specs.Put([]Spec{one}, -1); err != nil {
+	specs, one := Specs(filepath.Join(parent, "specs")), Spec{"shop", "works", []byte("1"), -1}
+	if err := specs.Put([]Spec{one}); err != nil {
 		t.Fatal(err)
 	}
 	chmod(specs.Path(one), 0o660)
@@ -141,7 +142,7 @@ func TestASharedDirectoryHasNoRecordsAndNoCopies(t *testing.T) {
 	}
 	chmod(specs.Path(one), 0o600)
 	chmod(string(specs), 0o2770)
-	if err := specs.Put([]Spec{one}, -1); !errors.Is(err, ErrShared) {
+	if err := specs.Put([]Spec{one}); !errors.Is(err, ErrShared) {
 		t.Errorf("copies in a directory of a group: %v", err)
 	}
 	if why := specs.Differs(one); !strings.Contains(why, ErrShared.Error()) {
@@ -151,25 +152,48 @@ func TestASharedDirectoryHasNoRecordsAndNoCopies(t *testing.T) {
 
 func TestSpecs(t *testing.T) {
 	at := Specs(filepath.Join(t.TempDir(), "x", "specs"))
-	one, two := Spec{"shop", "works", []byte("1")}, Spec{"shop", "works", []byte("2")}
-	other := Spec{"shop-b", "works", []byte("1")}
+	one, two := Spec{"shop", "works", []byte("1"), -1}, Spec{"shop", "works", []byte("2"), -1}
+	other := Spec{"shop-b", "works", []byte("1"), -1}
 	if one.FileName() == two.FileName() {
 		t.Fatal("two texts have one name")
 	}
 	if why := at.Differs(one); !strings.Contains(why, "missing") {
 		t.Error(why)
 	}
-	if err := at.Put([]Spec{one, two, other}, -1); err != nil {
+	if err := at.Put([]Spec{one, two, other}); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := os.Stat(at.Path(one)); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	if err := at.Put([]Spec{one}, os.Getgid()); err != nil {
+	// Another group has a copy of its own, and the first one's stays as it is.
+	shared := one
+	shared.Group = os.Getgid()
+	if err := at.Put([]Spec{shared}); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := os.Stat(at.Path(one)); err != nil || st.Mode().Perm() != 0o640 {
+	if st, err := os.Stat(at.Path(shared)); err != nil || st.Mode().Perm() != 0o640 {
 		t.Errorf("for a group: %v, %v", st.Mode(), err)
+	}
+	if why := at.Differs(one) + at.Differs(shared); why != "" {
+		t.Error(why)
+	}
+	if err := os.Chmod(at.Path(shared), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if why := at.Differs(shared); !strings.Contains(why, "has mode 0600, not 0640") {
+		t.Errorf("what the group cannot read: %q", why)
+	}
+	if err := os.Chmod(at.Path(shared), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(at.Path(shared), 0, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if why := at.Differs(shared); !strings.Contains(why, "has group 12345") {
+			t.Errorf("what another group reads: %q", why)
+		}
 	}
 	if err := os.WriteFile(at.Path(one), []byte("3"), 0o600); err != nil {
 		t.Fatal(err)
@@ -177,12 +201,12 @@ func TestSpecs(t *testing.T) {
 	if why := at.Differs(one); !strings.Contains(why, "changed by hand") {
 		t.Error(why)
 	}
-	if err := at.Put([]Spec{one}, -1); err != nil || at.Differs(one) != "" {
+	if err := at.Put([]Spec{one}); err != nil || at.Differs(one) != "" {
 		t.Error(err, at.Differs(one))
 	}
 	// Only what the app's entries named, and name no more, goes.
-	former := Spec{"shop", "works", []byte("0")}
-	if err := at.Put([]Spec{former}, -1); err != nil {
+	former := Spec{"shop", "works", []byte("0"), -1}
+	if err := at.Put([]Spec{former}); err != nil {
 		t.Fatal(err)
 	}
 	before := []string{"a line with " + at.Path(one), at.Path(two) + " " + at.Path(other), "/elsewhere/" + former.FileName()}
@@ -194,5 +218,19 @@ func TestSpecs(t *testing.T) {
 	}
 	if at.Differs(one) == "" || at.Differs(two) != "" || at.Differs(other) != "" {
 		t.Error(at.Differs(one), at.Differs(two), at.Differs(other))
+	}
+}
+
+// Entries run as other users, who must get at their copies.
+func TestDirectoriesOfCopiesArePublic(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	at := Specs(filepath.Join(t.TempDir(), "x", "y", "specs"))
+	if err := at.Put([]Spec{{"shop", "works", []byte("1"), -1}}); err != nil {
+		t.Fatal(err)
+	}
+	for dir := string(at); filepath.Base(dir) != "x"; dir = filepath.Dir(dir) {
+		if st, err := os.Stat(filepath.Dir(dir)); err != nil || st.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", filepath.Dir(dir), st.Mode(), err)
+		}
 	}
 }

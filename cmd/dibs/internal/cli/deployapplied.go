@@ -174,7 +174,7 @@ func (o *entryOptions) copied(w *wanted, entry *deploy.Entry, spec *job.Spec) {
 		return
 	}
 	one := manifest.Manifest{App: spec.App, Jobs: []job.Spec{*spec}}
-	s := applied.Spec{App: spec.App, Job: spec.Name, Text: one.Canonical()}
+	s := applied.Spec{App: spec.App, Job: spec.Name, Text: one.Canonical(), Group: w.readers}
 	at := slices.Index(entry.Command, "--manifest")
 	entry.Command[at+1] = applied.Specs(o.specDir).Path(s)
 	w.specs = append(w.specs, s)
@@ -187,11 +187,7 @@ func (o *deployOptions) leaveSpecs(w wanted, all []planned) error {
 	default:
 		return nil
 	}
-	group, err := o.readers()
-	if err != nil {
-		return err
-	}
-	return applied.Specs(o.specDir).Put(w.specs, group)
+	return applied.Specs(o.specDir).Put(w.specs)
 }
 
 // missingSpecs adds to a plan the copies that entries name and that are not there, or not as they were written.
