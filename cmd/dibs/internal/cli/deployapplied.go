@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -40,9 +39,13 @@ func recordsDir() applied.Records {
 	return applied.Records(filepath.Join(config, "dibs", "applied"))
 }
 
-// entryVariables are the variables of this process that have an influence on entries. DIBS_STORE has none: it is
-// refused.
-var entryVariables = []string{"DIBS_DIR", "DIBS_STORE_FILE"}
+// storeVariables are the variables of this process that say where entries have their store. DIBS_STORE does not: it is
+// refused. targetVariables say which target is meant; they contain no secret.
+var (
+	storeVariables  = []string{"DIBS_DIR", "DIBS_STORE_FILE"}
+	targetVariables = []string{"KUBECONFIG", "AWS_PROFILE", "AWS_REGION"}
+	entryVariables  = slices.Concat(storeVariables, targetVariables)
+)
 
 // passing are the flags of plan, apply and the others that say nothing of the entries.
 var passing = []string{"all", "dry-run", "formerly", "help", "manifest", "output", "overwrite", "plan", "render", "watch"}
@@ -75,6 +78,9 @@ func (o *entryOptions) record(w wanted) (r applied.Record, err error) {
 		}
 		r.To = kind + ":" + file
 	}
+	if isKubernetes(o.to) {
+		r.To = r.Target // whatever becomes the current context
+	}
 	add("to", r.To)
 	add("environment", o.environment)
 	at, err := absoluteStore(o.store)
@@ -88,14 +94,39 @@ func (o *entryOptions) record(w wanted) (r applied.Record, err error) {
 	}
 	add("binary", cmp.Or(o.binary, program))
 	for _, name := range entryVariables {
-		if value, said := os.LookupEnv(name); said {
-			if value, err = filepath.Abs(value); err != nil {
-				return r, err
-			}
-			r.Env[name] = value
+		value, said := os.LookupEnv(name)
+		if !said {
+			continue
 		}
+		switch {
+		case value == "", name == "AWS_PROFILE", name == "AWS_REGION":
+		case name == "KUBECONFIG":
+			value, err = absoluteList(value)
+		default:
+			value, err = filepath.Abs(value)
+		}
+		if err != nil {
+			return r, err
+		}
+		r.Env[name] = value
 	}
 	return r, nil
+}
+
+// absoluteList are paths as in KUBECONFIG that mean the same everywhere.
+func absoluteList(list string) (string, error) {
+	var all []string
+	for _, path := range filepath.SplitList(list) {
+		if path == "" {
+			continue
+		}
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, path)
+	}
+	return strings.Join(all, string(filepath.ListSeparator)), nil
 }
 
 // absoluteStore is a store's address whose path means the same everywhere.
@@ -235,7 +266,9 @@ func (o *deployOptions) afterwards(ctx context.Context, e env, w wanted, all []p
 		}
 		o.remember(e, w)
 	case deploy.Adopt:
-		o.remember(e, w)
+		if has(all, deploy.Adopted) || has(all, deploy.Unchanged) {
+			o.remember(e, w)
+		}
 	case deploy.Prune:
 		if len(r.Entries) == 0 && !has(all, deploy.Edited) {
 			forget(e, w)
@@ -285,6 +318,14 @@ func rememberedOptions(r applied.Record) (*deployOptions, error) {
 	return o, nil
 }
 
+// moved refuses what a record's --to has become: another kubeconfig or another region.
+func moved(r applied.Record, now string) error {
+	if now == r.Target {
+		return nil
+	}
+	return fmt.Errorf("%s is now %s: apply again, or forget it with dibs prune --all", r.Target, now)
+}
+
 // imageOf reads a target that this host remembers, without its manifest.
 func imageOf(ctx context.Context, r applied.Record) (image deploy.Image, err error) {
 	o, err := rememberedOptions(r)
@@ -294,6 +335,9 @@ func imageOf(ctx context.Context, r applied.Record) (image deploy.Image, err err
 	underVariables(r.Env, func() {
 		var t target
 		if t, err = o.targetOptions.open(r.App); err == nil {
+			err = moved(r, t.String())
+		}
+		if err == nil {
 			image, err = t.Read(ctx)
 		}
 	})
@@ -309,7 +353,12 @@ func sameRuns(a, b applied.Record) bool {
 			return slices.Contains([]string{"--to", "--binary", "--user", "--path", "--spec-dir"}, name)
 		})
 	}
-	return slices.Equal(of(a), of(b)) && maps.Equal(a.Env, b.Env)
+	for _, name := range storeVariables {
+		if a.Env[name] != b.Env[name] {
+			return false
+		}
+	}
+	return slices.Equal(of(a), of(b))
 }
 
 // recall finds the manifest of a job that dibs apply installed from this host, and the flags that apply was given,
@@ -348,7 +397,7 @@ func (o *serveOptions) recall(name string) error {
 		o.store = from.store
 	}
 	for name, value := range one.Env {
-		if _, said := os.LookupEnv(name); !said {
+		if _, said := os.LookupEnv(name); !said && slices.Contains(storeVariables, name) {
 			_ = os.Setenv(name, value)
 		}
 	}

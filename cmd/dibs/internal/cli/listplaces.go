@@ -113,6 +113,9 @@ func (f *placesFound) remembered(ctx context.Context, e env, r applied.Record) {
 		underVariables(r.Env, func() { all, w, err = o.prepare(ctx, e, r.Manifest) })
 	}
 	if err == nil {
+		err = moved(r, w.target.String())
+	}
+	if err == nil {
 		f.compared(all[0].plan, w, r.To, r.Manifest)
 		return
 	}
