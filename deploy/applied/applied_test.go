@@ -209,7 +209,7 @@ func TestSpecs(t *testing.T) {
 	if err := at.Put([]Spec{former}); err != nil {
 		t.Fatal(err)
 	}
-	before := []string{"a line with " + at.Path(one), at.Path(two) + " " + at.Path(other), "/elsewhere/" + former.FileName()}
+	before := []string{"a line with " + at.Path(one), at.Path(two) + " " + at.Path(other), "/elsewhere" + at.Path(former)}
 	if err := at.Sweep("shop", before, []string{"a line with " + at.Path(two)}); err != nil {
 		t.Fatal(err)
 	}

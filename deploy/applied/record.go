@@ -62,11 +62,11 @@ type Records string
 // open opens the directory, or makes it.
 func (at Records) open(make bool) (*beneath.Dir, error) {
 	parent, err := beneath.Open(filepath.Dir(string(at)))
-	if err == nil {
-		err = private(parent.Sys(), parent.Path())
-	}
 	if err != nil {
 		return nil, err
+	}
+	if private(parent.Sys(), parent.Path()) != nil {
+		return nil, fmt.Errorf("%w: %s is shared, and another user could put records there: name the manifest with --manifest", errNone, parent.Path())
 	}
 	sub := parent.Sub
 	if make {
@@ -79,13 +79,12 @@ func (at Records) open(make bool) (*beneath.Dir, error) {
 	return d, err
 }
 
-// none says whether an error means that there are no records. The directory itself may be shared only by mistake; the
-// one that it is in may be meant for a group.
-func (at Records) none(err error) bool {
-	var where *fs.PathError
-	return errors.Is(err, fs.ErrNotExist) ||
-		errors.Is(err, ErrShared) && errors.As(err, &where) && where.Path == filepath.Dir(string(at))
-}
+// errNone is of a directory that must not have records. A group may share it on purpose, so to read none there is no
+// fault.
+var errNone = fmt.Errorf("no records are kept: %w", ErrShared)
+
+// none says whether an error means that there are no records.
+func none(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNone) }
 
 // Put keeps a record in the place of an earlier one of the same app and target. It writes nothing if that is equal.
 func (at Records) Put(r Record) error {
@@ -118,7 +117,7 @@ func (at Records) Drop(app, target string) error {
 	if err == nil {
 		err = d.Remove(fileName(app, target))
 	}
-	if at.none(err) {
+	if none(err) {
 		return nil
 	}
 	return err
@@ -128,7 +127,7 @@ func (at Records) Drop(app, target string) error {
 // the directory there are none, nor in one that others share.
 func (at Records) All() (all []Record, err error) {
 	d, err := at.open(false)
-	if at.none(err) {
+	if none(err) {
 		return nil, nil
 	}
 	if err != nil {

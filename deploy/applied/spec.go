@@ -159,7 +159,7 @@ func (at Specs) Sweep(app string, before, after []string) error {
 	was, is := strings.Join(before, "\n"), strings.Join(after, "\n")
 	var errs []error
 	for _, name := range names {
-		if own.MatchString(name) && strings.Contains(was, filepath.Join(string(at), name)) && !strings.Contains(is, name) {
+		if own.MatchString(name) && strings.Contains(was, " "+filepath.Join(string(at), name)) && !strings.Contains(is, name) {
 			errs = append(errs, d.Remove(name))
 		}
 	}
