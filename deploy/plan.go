@@ -45,12 +45,15 @@ func (p *Plan) Changes() bool {
 // Installed returns the entries with dibs's mark that the target had before the plan.
 func (p *Plan) Installed() []Installed { return p.before.Installed() }
 
-// Texts returns the target's documents after the plan.
-func (p *Plan) Texts() (all []string) {
-	for _, d := range p.after.Documents() {
-		all = append(all, d.Text)
+// Texts returns the texts of the target's documents before and after the plan.
+func (p *Plan) Texts() (before, after []string) {
+	for _, d := range p.before.Documents() {
+		before = append(before, d.Text)
 	}
-	return all
+	for _, d := range p.after.Documents() {
+		after = append(after, d.Text)
+	}
+	return before, after
 }
 
 // Match returns which foreign entries of the target, before the plan, do what an entry does.

@@ -54,9 +54,37 @@ func fileName(app, target string) string {
 	return app + "@" + hex.EncodeToString(sum[:8]) + ".json"
 }
 
-// Records is the directory of a host's records. Only root and the user who runs dibs may write there; it is refused
-// otherwise, since a record says which files and addresses are read.
+// Records is the directory of a host's records. Only root and the user who runs dibs may write there and to the
+// directory that it is in, since a record says which files are read, and so which commands run. Otherwise there are
+// no records: in a directory that a group shares, a member could move another directory to this name.
 type Records string
+
+// open opens the directory, or makes it.
+func (at Records) open(make bool) (*beneath.Dir, error) {
+	parent, err := beneath.Open(filepath.Dir(string(at)))
+	if err != nil {
+		return nil, err
+	}
+	if private(parent.Sys(), parent.Path()) != nil {
+		return nil, fmt.Errorf("%w: %s is shared, and another user could put records there: name the manifest with --manifest", errNone, parent.Path())
+	}
+	sub := parent.Sub
+	if make {
+		sub = parent.MakeSub
+	}
+	d, err := sub(filepath.Base(string(at)))
+	if err == nil {
+		err = private(d.Sys(), d.Path())
+	}
+	return d, err
+}
+
+// errNone is of a directory that must not have records. A group may share it on purpose, so to read none there is no
+// fault.
+var errNone = fmt.Errorf("no records are kept: %w", ErrShared)
+
+// none says whether an error means that there are no records.
+func none(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNone) }
 
 // Put keeps a record in the place of an earlier one of the same app and target. It writes nothing if that is equal.
 func (at Records) Put(r Record) error {
@@ -72,12 +100,12 @@ func (at Records) Put(r Record) error {
 	if err := os.MkdirAll(filepath.Dir(string(at)), 0o755); err != nil {
 		return err
 	}
-	d, _, err := beneath.Make(string(at))
+	d, err := at.open(true)
 	if err != nil {
 		return err
 	}
 	name := fileName(r.App, r.Target)
-	if was, err := d.Read(name, maxRecord); err == nil && bytes.Equal(was, text) {
+	if was, err := readPrivate(d, name, maxRecord); err == nil && bytes.Equal(was, text) {
 		return nil
 	}
 	return d.Replace(name, text, true)
@@ -85,21 +113,21 @@ func (at Records) Put(r Record) error {
 
 // Drop forgets a record. One that is not there is no error.
 func (at Records) Drop(app, target string) error {
-	d, err := beneath.Open(string(at))
+	d, err := at.open(false)
 	if err == nil {
 		err = d.Remove(fileName(app, target))
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if none(err) {
 		return nil
 	}
 	return err
 }
 
 // All returns the records in order of app and target. An error about one of them does not hide the others. Without
-// the directory there are none.
+// the directory there are none, nor in one that others share.
 func (at Records) All() (all []Record, err error) {
-	d, err := beneath.Open(string(at))
-	if errors.Is(err, fs.ErrNotExist) {
+	d, err := at.open(false)
+	if none(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -133,7 +161,7 @@ func (at Records) All() (all []Record, err error) {
 }
 
 func read(d *beneath.Dir, name string) (r Record, err error) {
-	text, err := d.Read(name, maxRecord)
+	text, err := readPrivate(d, name, maxRecord)
 	if err != nil {
 		return r, err
 	}

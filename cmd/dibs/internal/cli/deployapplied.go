@@ -39,9 +39,13 @@ func recordsDir() applied.Records {
 	return applied.Records(filepath.Join(config, "dibs", "applied"))
 }
 
-// entryVariables are the variables of this process that have an influence on entries. DIBS_STORE has none: it is
-// refused.
-var entryVariables = []string{"DIBS_DIR", "DIBS_STORE_FILE"}
+// storeVariables are the variables of this process that say where entries have their store. DIBS_STORE does not: it is
+// refused. targetVariables say which target is meant; they contain no secret.
+var (
+	storeVariables  = []string{"DIBS_DIR", "DIBS_STORE_FILE"}
+	targetVariables = []string{"KUBECONFIG", "AWS_PROFILE", "AWS_REGION"}
+	entryVariables  = slices.Concat(storeVariables, targetVariables)
+)
 
 // passing are the flags of plan, apply and the others that say nothing of the entries.
 var passing = []string{"all", "dry-run", "formerly", "help", "manifest", "output", "overwrite", "plan", "render", "watch"}
@@ -74,6 +78,9 @@ func (o *entryOptions) record(w wanted) (r applied.Record, err error) {
 		}
 		r.To = kind + ":" + file
 	}
+	if isKubernetes(o.to) {
+		r.To = r.Target // whatever becomes the current context
+	}
 	add("to", r.To)
 	add("environment", o.environment)
 	at, err := absoluteStore(o.store)
@@ -87,14 +94,39 @@ func (o *entryOptions) record(w wanted) (r applied.Record, err error) {
 	}
 	add("binary", cmp.Or(o.binary, program))
 	for _, name := range entryVariables {
-		if value, said := os.LookupEnv(name); said {
-			if value, err = filepath.Abs(value); err != nil {
-				return r, err
-			}
-			r.Env[name] = value
+		value, said := os.LookupEnv(name)
+		if !said {
+			continue
 		}
+		switch {
+		case value == "", name == "AWS_PROFILE", name == "AWS_REGION":
+		case name == "KUBECONFIG":
+			value, err = absoluteList(value)
+		default:
+			value, err = filepath.Abs(value)
+		}
+		if err != nil {
+			return r, err
+		}
+		r.Env[name] = value
 	}
 	return r, nil
+}
+
+// absoluteList are paths as in KUBECONFIG that mean the same everywhere.
+func absoluteList(list string) (string, error) {
+	var all []string
+	for _, path := range filepath.SplitList(list) {
+		if path == "" {
+			continue
+		}
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, path)
+	}
+	return strings.Join(all, string(filepath.ListSeparator)), nil
 }
 
 // absoluteStore is a store's address whose path means the same everywhere.
@@ -173,7 +205,7 @@ func (o *entryOptions) copied(w *wanted, entry *deploy.Entry, spec *job.Spec) {
 		return
 	}
 	one := manifest.Manifest{App: spec.App, Jobs: []job.Spec{*spec}}
-	s := applied.Spec{App: spec.App, Job: spec.Name, Text: one.Canonical()}
+	s := applied.Spec{App: spec.App, Job: spec.Name, Text: one.Canonical(), Group: w.readers}
 	at := slices.Index(entry.Command, "--manifest")
 	entry.Command[at+1] = applied.Specs(o.specDir).Path(s)
 	w.specs = append(w.specs, s)
@@ -186,11 +218,7 @@ func (o *deployOptions) leaveSpecs(w wanted, all []planned) error {
 	default:
 		return nil
 	}
-	group, err := o.readers()
-	if err != nil {
-		return err
-	}
-	return applied.Specs(o.specDir).Put(w.specs, group)
+	return applied.Specs(o.specDir).Put(w.specs)
 }
 
 // missingSpecs adds to a plan the copies that entries name and that are not there, or not as they were written.
@@ -238,7 +266,9 @@ func (o *deployOptions) afterwards(ctx context.Context, e env, w wanted, all []p
 		}
 		o.remember(e, w)
 	case deploy.Adopt:
-		o.remember(e, w)
+		if has(all, deploy.Adopted) || has(all, deploy.Unchanged) {
+			o.remember(e, w)
+		}
 	case deploy.Prune:
 		if len(r.Entries) == 0 && !has(all, deploy.Edited) {
 			forget(e, w)
@@ -252,12 +282,13 @@ func (o *deployOptions) afterwards(ctx context.Context, e env, w wanted, all []p
 	return nil
 }
 
-// sweepSpecs removes copies that no entry names any more, neither here nor in another target that this host remembers.
+// sweepSpecs removes copies that entries named before this plan, and that none names any more, neither here nor in
+// another target that this host remembers. A copy that an apply replaced stays: a fire may have begun with it.
 func (o *entryOptions) sweepSpecs(ctx context.Context, w wanted, p *deploy.Plan) error {
 	if o.specDir == "" {
 		return nil
 	}
-	texts := p.Texts()
+	before, after := p.Texts()
 	others, err := recordsDir().All()
 	for _, r := range others {
 		if r.Target == w.target.String() {
@@ -266,14 +297,14 @@ func (o *entryOptions) sweepSpecs(ctx context.Context, w wanted, p *deploy.Plan)
 		image, rerr := imageOf(ctx, r)
 		if err = errors.Join(err, rerr); rerr == nil {
 			for _, d := range image.Documents() {
-				texts = append(texts, d.Text)
+				after = append(after, d.Text)
 			}
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("pruned, but the copies in %s stay, because entries elsewhere may name them: %w", o.specDir, err)
 	}
-	return applied.Specs(o.specDir).Sweep(w.app, texts)
+	return applied.Specs(o.specDir).Sweep(w.app, before, after)
 }
 
 // rememberedOptions are the flags that a record has.
@@ -287,6 +318,14 @@ func rememberedOptions(r applied.Record) (*deployOptions, error) {
 	return o, nil
 }
 
+// moved refuses what a record's --to has become: another kubeconfig or another region.
+func moved(r applied.Record, now string) error {
+	if now == r.Target {
+		return nil
+	}
+	return fmt.Errorf("%s is now %s: apply again, or forget it with dibs prune --all", r.Target, now)
+}
+
 // imageOf reads a target that this host remembers, without its manifest.
 func imageOf(ctx context.Context, r applied.Record) (image deploy.Image, err error) {
 	o, err := rememberedOptions(r)
@@ -296,10 +335,30 @@ func imageOf(ctx context.Context, r applied.Record) (image deploy.Image, err err
 	underVariables(r.Env, func() {
 		var t target
 		if t, err = o.targetOptions.open(r.App); err == nil {
+			err = moved(r, t.String())
+		}
+		if err == nil {
 			image, err = t.Read(ctx)
 		}
 	})
 	return image, err
+}
+
+// sameRuns says whether the entries of two targets run their jobs alike, in the same store: all but the flags that say
+// where and by whom agree.
+func sameRuns(a, b applied.Record) bool {
+	of := func(r applied.Record) []string {
+		return slices.DeleteFunc(slices.Clone(r.Args), func(arg string) bool {
+			name, _, _ := strings.Cut(arg, "=")
+			return slices.Contains([]string{"--to", "--binary", "--user", "--path", "--spec-dir"}, name)
+		})
+	}
+	for _, name := range storeVariables {
+		if a.Env[name] != b.Env[name] {
+			return false
+		}
+	}
+	return slices.Equal(of(a), of(b))
 }
 
 // recall finds the manifest of a job that dibs apply installed from this host, and the flags that apply was given,
@@ -315,16 +374,21 @@ func (o *serveOptions) recall(name string) error {
 		}
 		return err
 	}
-	same := func(r applied.Record) bool { return r.Manifest == records[0].Manifest }
-	if i := slices.IndexFunc(records, func(r applied.Record) bool { return !same(r) }); i >= 0 {
-		return usage(fmt.Errorf("%s: this host has installed %s from %s and from %s: name one with --manifest", name, app, records[0].Manifest, records[i].Manifest))
+	one := records[0]
+	for _, r := range records[1:] {
+		switch {
+		case r.Manifest != one.Manifest:
+			return usage(fmt.Errorf("%s: this host has installed %s from %s and from %s: name one with --manifest", name, app, one.Manifest, r.Manifest))
+		case !sameRuns(one, r):
+			return usage(fmt.Errorf("%s: installed with different flags in %s and %s: name --manifest and --store", name, one.Target, r.Target))
+		}
 	}
-	was, err := rememberedOptions(records[0])
+	was, err := rememberedOptions(one)
 	if err != nil {
 		return err
 	}
 	from := was.serveOptions
-	o.source = records[0].Manifest
+	o.source = one.Manifest
 	o.scope, o.environment = cmp.Or(o.scope, from.scope), cmp.Or(o.environment, from.environment)
 	if len(o.secrets)+len(o.apps)+len(o.hosts)+len(o.queues)+len(o.limits) == 0 {
 		o.sourceOptions = from.sourceOptions
@@ -332,8 +396,8 @@ func (o *serveOptions) recall(name string) error {
 	if o.store == "" && os.Getenv("DIBS_STORE") == "" {
 		o.store = from.store
 	}
-	for name, value := range records[0].Env {
-		if _, said := os.LookupEnv(name); !said {
+	for name, value := range one.Env {
+		if _, said := os.LookupEnv(name); !said && slices.Contains(storeVariables, name) {
 			_ = os.Setenv(name, value)
 		}
 	}

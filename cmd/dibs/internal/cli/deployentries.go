@@ -61,6 +61,8 @@ type wanted struct {
 	from  string
 	jobs  []job.Spec
 	specs []applied.Spec
+	// readers is the group that may read the copies, or -1.
+	readers int
 	// notes are what somebody should know of them, though nothing is wrong. warnings are of entries beside them that
 	// start the same jobs.
 	notes, warnings []string
@@ -77,6 +79,9 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 		}
 	}
 	if err := o.checkSpecDir(); err != nil {
+		return w, usage(err)
+	}
+	if w.readers, err = o.readers(); err != nil {
 		return w, usage(err)
 	}
 	w.from = o.serveOptions.source

@@ -60,7 +60,7 @@ func newList(e env) *cobra.Command {
 const showHelp = `Show one job: its schedule and policy, when it is due next, how it last ended, where it is installed, and whether the
 entry there is what apply would write now (dibs list --help explains the words). It writes nothing.
 
-Exit status: 0 shown, 1 there is no such job, 69 the store is unavailable or not prepared.`
+Exit status: 0 shown, 1 there is no such job, or it is not known, 69 the store is unavailable or not prepared.`
 
 func newShow(e env) *cobra.Command {
 	o := listOptions{one: true}
@@ -109,6 +109,10 @@ func (o *listOptions) run(ctx context.Context, e env) error {
 	all, storeErr := o.listed(ctx, e, found)
 	if o.one {
 		all = slices.DeleteFunc(all, func(j listedJob) bool { return j.Job != o.name })
+		app, _, _ := strings.Cut(o.name, "/")
+		if why := found.reasons(app); len(all) == 0 && why != nil {
+			return errors.Join(fmt.Errorf("%s: whether it is installed is not known: %w", o.name, why), storeErr)
+		}
 		if len(all) == 0 && storeErr == nil {
 			return fmt.Errorf("%s: no such job is installed here or registered in the store: dibs list lists them", o.name)
 		}
@@ -146,6 +150,7 @@ func (o *listOptions) listed(ctx context.Context, e env, found *placesFound) ([]
 			err = errors.Join(err, rerr)
 		}
 	}
+	found.file(known)
 	all := []listedJob{}
 	for name, record := range known {
 		if record.Removed.IsZero() || o.one || len(found.at[name]) > 0 {
@@ -153,7 +158,7 @@ func (o *listOptions) listed(ctx context.Context, e env, found *placesFound) ([]
 		}
 	}
 	for name, at := range found.at {
-		if _, ok := known[name]; !ok && strings.HasPrefix(name, o.name) {
+		if _, ok := known[name]; !ok && (strings.HasPrefix(name, o.name) || strings.HasSuffix(name, "/") && strings.HasPrefix(o.name, name)) {
 			all = append(all, listedJob{found.unregistered(name), at})
 		}
 	}
@@ -175,11 +180,20 @@ func (o *listOptions) stores(ctx context.Context, e env, named []string) (all []
 			configs = append(configs, c)
 		}
 	}
-	for _, c := range configs {
+	var own error
+	for i, c := range configs {
 		p, oerr := open(ctx, c, logTo(e))
-		if err = errors.Join(err, oerr); oerr == nil {
+		switch {
+		case oerr == nil:
 			all = append(all, p)
+		case i == 0 && a.implicit && errors.Is(oerr, store.ErrNotPrepared):
+			own = oerr
+		default:
+			err = errors.Join(err, oerr)
 		}
+	}
+	if len(all) == 0 { // else nobody uses this host's own directory: entries name another store
+		err = errors.Join(own, err)
 	}
 	if !a.shared() {
 		return all, err

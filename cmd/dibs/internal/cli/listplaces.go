@@ -69,13 +69,17 @@ type placesFound struct {
 	specs map[string]*job.Spec
 	// read are the targets, by their apps and names.
 	read map[string]bool
+	// unknown are the targets that cannot be read, by their apps; unfiled are those of them whose manifest cannot be
+	// read either, so that their jobs have no names.
+	unknown, unfiled map[string][]placement
 	// stores are those that entries name.
 	stores []string
 }
 
 // places reads the target that the flags name, or all that this host remembers and those at the usual places.
 func (o *listOptions) places(ctx context.Context, e env) (*placesFound, error) {
-	f := &placesFound{at: map[string][]placement{}, specs: map[string]*job.Spec{}, read: map[string]bool{}}
+	f := &placesFound{at: map[string][]placement{}, specs: map[string]*job.Spec{}, read: map[string]bool{},
+		unknown: map[string][]placement{}, unfiled: map[string][]placement{}}
 	if o.manifest != "" {
 		all, w, err := o.prepare(ctx, e, o.manifest)
 		if err == nil {
@@ -109,15 +113,61 @@ func (f *placesFound) remembered(ctx context.Context, e env, r applied.Record) {
 		underVariables(r.Env, func() { all, w, err = o.prepare(ctx, e, r.Manifest) })
 	}
 	if err == nil {
+		err = moved(r, w.target.String())
+	}
+	if err == nil {
 		f.compared(all[0].plan, w, r.To, r.Manifest)
 		return
 	}
 	image, ierr := imageOf(ctx, r)
 	if ierr != nil {
-		f.add(r.App+"/", placement{r.Target, r.To, r.Manifest, placedUnknown, []placedEntry{{Entry: r.App, State: placedUnknown, Reason: ierr.Error()}}})
+		f.unreadable(r, w, ierr)
 		return
 	}
 	f.found(image, r.Target, r.To, "not compared: "+err.Error(), func(app string) bool { return app == r.App })
+}
+
+// unreadable adds that nothing is known of a target, for each job of its manifest.
+func (f *placesFound) unreadable(r applied.Record, w wanted, err error) {
+	p := placement{r.Target, r.To, r.Manifest, placedUnknown, []placedEntry{{Entry: r.App, State: placedUnknown, Reason: err.Error()}}}
+	f.unknown[r.App] = append(f.unknown[r.App], p)
+	if len(w.jobs) == 0 {
+		f.unfiled[r.App] = append(f.unfiled[r.App], p)
+	}
+	for i := range w.jobs {
+		f.add(w.jobs[i].Key(), p)
+		f.specs[w.jobs[i].Key()] = &w.jobs[i]
+	}
+}
+
+// file adds targets whose jobs have no names to the jobs of the app that a store knows, or else to a row of the app's
+// own.
+func (f *placesFound) file(known map[string]jobRecord) {
+	for app, places := range f.unfiled {
+		names := []string{app + "/"}
+		for name, r := range known {
+			if strings.HasPrefix(name, app+"/") && r.Removed.IsZero() {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 1 {
+			names = names[1:]
+		}
+		for _, name := range names {
+			for _, p := range places {
+				f.add(name, p)
+			}
+		}
+	}
+}
+
+// reasons says why nothing is known of an app's targets.
+func (f *placesFound) reasons(app string) error {
+	var errs []error
+	for _, p := range f.unknown[app] {
+		errs = append(errs, fmt.Errorf("%s: unknown: %s", p.Target, p.Entries[0].Reason))
+	}
+	return errors.Join(errs...)
 }
 
 // compared adds what a plan of apply says.
