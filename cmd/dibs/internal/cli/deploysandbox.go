@@ -64,8 +64,8 @@ func (o *entryOptions) ownPaths(e *deploy.Entry) (all []string, err error) {
 	return all, nil
 }
 
-// hidden refuses a sandbox that hides the manifest, dibs itself, or what dibs reads and writes, from dibs, and one that
-// lets it not write.
+// hidden refuses a sandbox that hides the manifest, dibs itself, or what dibs reads and writes, from dibs, and one
+// under which it cannot write.
 func (o *entryOptions) hidden(e *deploy.Entry, spec *job.Spec, own []string) error {
 	s := spec.Command.Sandbox
 	gone := slices.Clone(s["InaccessiblePaths"])
