@@ -1,6 +1,10 @@
 package manifest
 
 import (
+	"path"
+	"slices"
+	"strings"
+
 	"github.com/dibs-run/dibs/job"
 )
 
@@ -54,11 +58,21 @@ func (r *reader) sandbox(o fields) job.Sandbox {
 			}
 		}
 	}
+	for _, f := range items(o.all["ReadOnlyPaths"]) {
+		text, _ := r.text(f)
+		same := func(other string) bool { return sandboxPath(other) == sandboxPath(text) }
+		if slices.ContainsFunc(s["ReadWritePaths"], same) {
+			r.fail(f, "%q is in ReadWritePaths as well: want it in one of them", text)
+		}
+	}
 	if len(s) == 0 {
 		return nil
 	}
 	return s
 }
+
+// sandboxPath is the path of an entry of a list, in its shortest form.
+func sandboxPath(entry string) string { return path.Clean(strings.TrimPrefix(entry, "-")) }
 
 // canonicalSandbox is a sandbox as a manifest has it.
 func canonicalSandbox(s job.Sandbox) map[string]any {

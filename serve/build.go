@@ -32,8 +32,10 @@ func (s *service) prepare(spec *job.Spec, env []string) (j *scheduler.Job, set f
 }
 
 func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
-	if err := s.sandboxed(spec); err != nil {
-		return nil, err
+	if !s.dormant(spec) { // others run it; a manual run here is checked when it is asked for
+		if err := s.sandboxed(spec); err != nil {
+			return nil, err
+		}
 	}
 	target, err := s.target(spec, env)
 	if err != nil {
@@ -50,10 +52,10 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 	return &scheduler.Job{Spec: *spec, Target: target, Dormant: dormant, When: when, Holder: s.holder(spec, target), Output: s.output(spec)}, nil
 }
 
-// sandboxed refuses a job whose sandbox this process is not in, unless others run it. A command is a child of this
-// process, so that it ends with its lease; systemd sandboxes only what it starts itself.
+// sandboxed refuses a job whose sandbox this process is not in. A command is a child of this process, so that it ends
+// with its lease; systemd sandboxes only what it starts itself.
 func (s *service) sandboxed(spec *job.Spec) error {
-	if spec.Command == nil || len(spec.Command.Sandbox) == 0 || s.dormant(spec) || s.o.Sandbox == spec.Command.Sandbox.Hash() {
+	if spec.Command == nil || len(spec.Command.Sandbox) == 0 || s.o.Sandbox == spec.Command.Sandbox.Hash() {
 		return nil
 	}
 	what := "a command of this process would run without it"

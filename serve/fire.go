@@ -81,6 +81,9 @@ func (j *Job) Trigger(ctx context.Context, f Fire) (Fired, error) {
 		return Fired{}, err
 	}
 	if m := f.Manual; m != nil {
+		if err := j.sandboxed(j.spec); err != nil { // whatever its environments are: it runs here
+			return Fired{}, j.refuse(err)
+		}
 		res := b.TriggerNow(f.Accept, ctx, made, m.IdempotencyKey, &run.Cause{By: m.By, Why: m.Why})
 		j.ran = !res.Run.Started.IsZero()
 		return Fired{Result: res, Answer: tick.Answer{Status: tick.Won}}, nil

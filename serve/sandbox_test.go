@@ -25,14 +25,16 @@ func TestAJobNeverRunsWithoutItsSandbox(t *testing.T) {
 	right := job.Sandbox{"ProtectSystem": {"strict"}}.Hash()
 	for name, c := range map[string]struct {
 		job, hash string
+		in        string
 		refused   string
 	}{
-		"no unit":         {"shop/hello", "", "would run without it"},
-		"another sandbox": {"shop/hello", job.Sandbox{"ProtectSystem": {"full"}}.Hash(), "this unit has another one"},
-		"its sandbox":     {"shop/hello", right, ""},
-		"a job without":   {"shop/free", "", ""},
+		"no unit":                    {"shop/hello", "", "units", "would run without it"},
+		"no unit, other environment": {"shop/hello", "", "others", "would run without it"},
+		"another sandbox":            {"shop/hello", job.Sandbox{"ProtectSystem": {"full"}}.Hash(), "units", "this unit has another one"},
+		"its sandbox":                {"shop/hello", right, "units", ""},
+		"a job without":              {"shop/free", "", "units", ""},
 	} {
-		got, err := fired(t, st, path, c.job, serve.Options{Environment: "units", Sandbox: c.hash}, now)
+		got, err := fired(t, st, path, c.job, serve.Options{Environment: c.in, Sandbox: c.hash}, now)
 		switch {
 		case c.refused == "" && (err != nil || got.Outcome != run.Succeeded):
 			t.Errorf("%s: %+v, %v", name, got, err)

@@ -2,4 +2,8 @@
 # /var/lib/dibs may hold outcomes that the store has not taken yet. Only a purge removes it.
 set -e
 if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
-if [ "$1" = purge ]; then rm -rf /var/lib/dibs; fi
+# What dibs apply remembers in /etc/dibs goes as well; other files of the administrator there stay.
+if [ "$1" = purge ]; then
+    rm -rf /var/lib/dibs /etc/dibs/applied
+    if [ -d /etc/dibs ]; then rmdir /etc/dibs 2>/dev/null || true; fi
+fi

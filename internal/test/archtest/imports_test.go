@@ -217,7 +217,7 @@ func TestAProgramThatServesAManifestChoosesItsStore(t *testing.T) {
 func TestTheCommandLineAssemblesNothing(t *testing.T) {
 	may := map[string][]string{
 		"internal/hook":    {"examine.go", "validate.go", "workhooks.go", "ping.go"},
-		"internal/mirror":  {"completenames.go", "examine.go", "explain.go", "history.go", "joblist.go", "place.go"},
+		"internal/mirror":  {"completenames.go", "examine.go", "explain.go", "history.go", "historyrun.go", "joblist.go", "place.go"},
 		"internal/spool":   {"examine.go"},
 		"internal/nested":  {"place.go", "run.go", "task.go"},
 		"internal/backend": {"place.go", "run.go"},

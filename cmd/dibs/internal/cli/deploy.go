@@ -247,7 +247,7 @@ type targetRecord struct {
 // print shows plans: what is to be done, or was done.
 func (o *deployOptions) print(e env, all []planned, w wanted, tense string) error {
 	if o.out == "json" {
-		r := planRecord{Changes: changes(all), Written: tense == "did" && !o.dryRun && changes(all), Hash: hashOf(all), Notes: slices.Concat([]string{}, w.warnings, w.notes)}
+		r := planRecord{Changes: changes(all), Written: tense == "did" && !o.dryRun && changes(all), Hash: hashOf(all), Notes: append(append([]string{}, w.warnings...), w.notes...)}
 		for _, p := range all {
 			t := targetRecord{Plan: p.plan, Clean: p.plan.Clean(), Problems: []string{}}
 			for _, x := range p.plan.Problems {

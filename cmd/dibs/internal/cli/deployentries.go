@@ -165,10 +165,14 @@ func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
 	}
 	flag("--default-scope", o.serveOptions.scope)
 	flag("--environment", o.environment)
+	secrets, err := o.absoluteSecrets()
+	if err != nil {
+		return c, err
+	}
 	for _, list := range []struct {
 		flag   string
 		values []string
-	}{{"--secret", o.secrets}, {"--app", o.apps}, {"--allow-host", o.hosts}, {"--allow-queue", o.queues}, {"--allow-limit", o.limits}} {
+	}{{"--secret", secrets}, {"--app", o.apps}, {"--allow-host", o.hosts}, {"--allow-queue", o.queues}, {"--allow-limit", o.limits}} {
 		for _, v := range list.values {
 			flag(list.flag, v)
 		}
@@ -185,6 +189,29 @@ func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
 		}
 	}
 	return c, o.nameStore(w, &c)
+}
+
+// absoluteSecrets are the values of --secret for entries, which start in another directory. In a container, a path is
+// one there.
+func (o entryOptions) absoluteSecrets() (all []string, err error) {
+	if o.inContainer() {
+		return o.secrets, nil
+	}
+	for _, text := range o.secrets {
+		name, at := "", text
+		if !secret.IsPlace(text) {
+			before, after, _ := strings.Cut(text, "=")
+			name, at = before+"=", after
+		}
+		if path, ok := strings.CutPrefix(at, "file:"); ok {
+			if path, err = filepath.Abs(path); err != nil {
+				return nil, err
+			}
+			at = "file:" + path
+		}
+		all = append(all, name+at)
+	}
+	return all, nil
 }
 
 // nameStore sees to it that entries find the store that this command would.

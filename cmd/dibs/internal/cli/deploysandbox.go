@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/internal/lazy"
+	"github.com/dibs-run/dibs/internal/secret"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest/source"
 )
@@ -39,7 +40,7 @@ func (o *entryOptions) sandboxed(e *deploy.Entry, spec *job.Spec) error {
 	}
 	e.Env = maps.Clone(e.Env)
 	e.Env[job.SandboxVariable] = spec.Command.Sandbox.Hash() // dibs trigger refuses to run it elsewhere
-	return hidden(e, spec, own)
+	return o.hidden(e, spec, own)
 }
 
 // ownPaths are what dibs writes in the entry's unit: this host's own directory, and a store that is a directory.
@@ -63,8 +64,9 @@ func (o *entryOptions) ownPaths(e *deploy.Entry) (all []string, err error) {
 	return all, nil
 }
 
-// hidden refuses a sandbox that hides the manifest, dibs itself, or what dibs writes, from dibs.
-func hidden(e *deploy.Entry, spec *job.Spec, own []string) error {
+// hidden refuses a sandbox that hides the manifest, dibs itself, or what dibs reads and writes, from dibs, and one
+// under which it cannot write.
+func (o *entryOptions) hidden(e *deploy.Entry, spec *job.Spec, own []string) error {
 	s := spec.Command.Sandbox
 	gone := slices.Clone(s["InaccessiblePaths"])
 	if slices.Equal(s["ProtectHome"], []string{"tmpfs"}) {
@@ -73,22 +75,70 @@ func hidden(e *deploy.Entry, spec *job.Spec, own []string) error {
 	if s["PrivateTmp"] != nil {
 		gone = append(gone, "/tmp", "/var/tmp")
 	}
-	needed := []string{e.Command[0], e.Env["DIBS_STORE_FILE"]}
-	for _, dir := range own {
-		needed = append(needed, strings.TrimPrefix(dir, "-"))
+	needed, err := o.read(e, spec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", spec.Key(), err)
 	}
-	if at := slices.Index(e.Command, "--manifest"); at > 0 && !source.IsAddress(e.Command[at+1]) {
-		needed = append(needed, e.Command[at+1])
+	for _, dir := range own {
+		dir = unprefixed(dir)
+		needed = append(needed, dir)
+		for _, path := range s["ReadOnlyPaths"] { // around it, the unit's ReadWritePaths make an exception
+			if path = unprefixed(path); within(path, dir) {
+				return fmt.Errorf("%s: its sandbox makes %s read only, and dibs trigger writes into %s: change the sandbox", spec.Key(), path, dir)
+			}
+		}
 	}
 	for _, dir := range gone {
-		dir = filepath.Clean(strings.TrimPrefix(dir, "-"))
+		dir = unprefixed(dir)
 		for _, path := range needed {
-			if path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") {
+			if within(path, dir) {
 				return fmt.Errorf("%s: its sandbox hides %s, and dibs trigger needs %s there: move that, or change the sandbox", spec.Key(), dir, path)
 			}
 		}
 	}
 	return nil
+}
+
+// read are the files that dibs trigger reads for an entry.
+func (o *entryOptions) read(e *deploy.Entry, spec *job.Spec) ([]string, error) {
+	a, err := resolve(o.store)
+	if err != nil {
+		return nil, err
+	}
+	all := []string{e.Command[0], a.file}
+	if at := slices.Index(e.Command, "--manifest"); at > 0 && !source.IsAddress(e.Command[at+1]) {
+		all = append(all, e.Command[at+1])
+	}
+	places := []string{o.places().Own}
+	for _, ref := range secret.Of(spec) {
+		at, err := o.whereIs(ref)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, at)
+	}
+	for _, at := range places {
+		if path, ok := strings.CutPrefix(at, "file:"); ok {
+			all = append(all, path)
+		}
+	}
+	for i, path := range all {
+		if path == "" {
+			continue
+		}
+		if all[i], err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// unprefixed is the path of an entry of a sandbox's list, in its shortest form.
+func unprefixed(entry string) string { return filepath.Clean(strings.TrimPrefix(entry, "-")) }
+
+// within says whether a path is a directory, or in it. Both are in their shortest form.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // boxed looks whether the sandbox that this process's unit says to have is there. That a job without its sandbox does

@@ -121,7 +121,7 @@ func (o explainOptions) lookForRun(ctx context.Context, e env, a address) (expla
 	if o.at != "" {
 		return explained{}, usage(fmt.Errorf("%s is a run, of one tick: leave out --at", r.RunID))
 	}
-	name, host := mirror.Split(r.Job)
+	name, host := mirror.Split(r.record.Job)
 	if r.Tick == nil {
 		x := explained{Store: a.String(), Runs: []runRecord{r.runRecord}}
 		x.Account = explain.Account{Job: name, Outcome: r.Outcome, Reason: r.Reason, Inferred: r.Inferred, Zone: time.UTC,

@@ -29,7 +29,7 @@ func (o historyOptions) filters() bool { return o.failed || len(o.outcomes) > 0 
 func (o historyOptions) checkOutcomes() error {
 	for _, want := range o.outcomes {
 		if !slices.Contains(outcomes, want) {
-			return usage(fmt.Errorf("--outcome %q: want one of %s", want, strings.Join(outcomes, ", ")))
+			return usage(misspelt("--outcome", want, fmt.Errorf("%q: want one of %s", want, strings.Join(outcomes, ", ")), outcomes...))
 		}
 	}
 	return nil

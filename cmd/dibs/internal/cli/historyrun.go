@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/run"
 )
@@ -67,13 +68,16 @@ func showRun(ctx context.Context, e env, o historyOptions) error {
 	return shown.tell(e)
 }
 
-// findRun looks in the store, and, where that does not know the run or does not answer, in this
-// host's own directory: runs of scope host are there.
+// findRun looks in the store, and, where that does not know the run, has only a copy of it, or does not answer, in
+// this host's own directory: runs of scope host are there, and only there is their output.
 func (o historyOptions) findRun(ctx context.Context, e env, a address) (runShown, error) {
 	shown, err := o.findRunIn(ctx, e, a)
 	host, ok := a.besides()
-	if err == nil || !ok || !errors.Is(err, errNoRun) && !unusable(err) {
+	switch _, copied := mirror.Split(shown.record.Job); {
+	case !ok, err == nil && copied == "", err != nil && !errors.Is(err, errNoRun) && !unusable(err):
 		return shown, err
+	case err == nil:
+		o.job, o.run = "", shown.RunID
 	}
 	if there, hostErr := o.findRunIn(ctx, e, host); hostErr == nil {
 		return there, nil
@@ -119,7 +123,8 @@ func (o historyOptions) findRunIn(ctx context.Context, e env, a address) (shown 
 
 // showing puts a run and what is kept of its output together.
 func showing(r run.Record, kept []byte) runShown {
-	s := runShown{Job: r.Job, runRecord: recordOf(r), kept: kept, record: r}
+	name, _ := mirror.Split(r.Job) // Host says where it ran
+	s := runShown{Job: name, runRecord: recordOf(r), kept: kept, record: r}
 	if !r.Tick.IsZero() {
 		s.Tick = &r.Tick
 	}

@@ -41,7 +41,7 @@ func newLambda(e env) *cobra.Command {
 	o := triggerOptions{}
 	cmd := &cobra.Command{Use: "lambda", Short: "Be the runtime of an AWS Lambda function that fires jobs", Long: lambdaHelp,
 		Example: "  dibs lambda --manifest /var/task/jobs.yaml",
-		Args:    cobra.NoArgs,
+		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLambda(cmd.Context(), e, o) }}
 	storeFlag(cmd, &o.store)
 	o.sourceOptions.flags(cmd)
@@ -150,7 +150,11 @@ func invoked(told, inner context.Context, e env, o triggerOptions, in lambda.Inv
 			rep.err = fmt.Errorf("%s: %s", rep.Key, rep.Outcome)
 		}
 		fmt.Fprintf(e.stderr, "dibs: %v\n", rep.err)
-		return nil, &lambda.Failure{Type: "Dibs." + camel(string(rep.Outcome)), Err: rep.err}
+		kind := camel(string(rep.Outcome))
+		if rep.Outcome == run.Failed && rep.RunID == "" { // nothing ran, such as for a tick in the future
+			kind = "Refused"
+		}
+		return nil, &lambda.Failure{Type: "Dibs." + kind, Err: rep.err}
 	}
 	return rep, nil
 }

@@ -43,6 +43,7 @@ func TestAFunctionFiresTicks(t *testing.T) {
 	defer stop()
 	go func() { ended <- Exec(ctx, nil, strings.NewReader(""), &stdout, &stderr) }() // as bootstrap, without arguments
 	tick := time.Now().Add(-time.Minute).Truncate(time.Minute).UTC().Format(time.RFC3339)
+	later := time.Now().Add(time.Hour).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	event := func(job string) string { return fmt.Sprintf(`{"job":%q,"tick":%q}`, job, tick) }
 	for _, c := range []struct {
 		event            string
@@ -58,6 +59,7 @@ func TestAFunctionFiresTicks(t *testing.T) {
 		{event("shop.works"), time.Second, "", "Dibs.Refused", "the function's timeout leaves no time"},
 		{event("shop.own"), time.Minute, "", "Dibs.Refused", "concurrency_scope is host"},
 		{event("shop.none"), time.Minute, "", "Dibs.Refused", "declares no job"},
+		{`{"job":"shop.works","tick":"` + later + `"}`, time.Minute, "", "Dibs.Refused", "in the future"},
 		{event("none"), time.Minute, "", "Dibs.BadEvent", `want {"job"`},
 		{`{"job":"shop.works"}`, time.Minute, "", "Dibs.BadEvent", `want {"job"`},
 		{`{"job":"shop.works","tick":"` + tick + `","args":["--store"]}`, time.Minute, "", "Dibs.BadEvent", `want {"job"`},
@@ -100,6 +102,9 @@ func TestAFunctionWithoutAManifest(t *testing.T) {
 	}
 	if got := api.Wait(); got.ID != "init" || !strings.Contains(got.Message, "no manifest") {
 		t.Errorf("%+v", got)
+	}
+	if status := Exec(t.Context(), []string{"lambda", "x"}, strings.NewReader(""), &stdout, &stderr); status != exitUsage || !strings.Contains(stderr.String(), "want no arguments") {
+		t.Errorf("status %d: %s", status, &stderr)
 	}
 	t.Setenv("AWS_LAMBDA_RUNTIME_API", "")
 	if status := Exec(t.Context(), []string{"lambda"}, strings.NewReader(""), &stdout, &stderr); status != exitUsage || !strings.Contains(stderr.String(), "only Lambda") {

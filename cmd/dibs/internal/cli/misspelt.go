@@ -14,7 +14,8 @@ func misspelt(flag, got string, err error, words ...string) error {
 	return err
 }
 
-// nearest returns the word that is at most two edits from got, or that got begins or continues; "" if none is.
+// nearest returns the word that is at most two edits from got, or that got begins or continues; "" if none is. Of
+// words as near, it is the one that has more of its beginning in common with got.
 func nearest(got string, words []string) (word string) {
 	got = strings.ToLower(got)
 	least := 3
@@ -23,7 +24,7 @@ func nearest(got string, words []string) (word string) {
 		if len(got) > 2 && (strings.HasPrefix(w, got) || strings.HasPrefix(got, w)) {
 			n = min(n, 1)
 		}
-		if n < least && n < len(w)-1 {
+		if n < len(w)-1 && (n < least || word != "" && n == least && common(w, got) > common(word, got)) {
 			word, least = w, n
 		}
 	}

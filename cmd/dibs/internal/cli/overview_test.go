@@ -39,4 +39,9 @@ func TestNearestWord(t *testing.T) {
 			t.Errorf("%q is like %q, want %q", got, like, want)
 		}
 	}
+	for got, want := range map[string]string{"fsh": "fish", "zh": "zsh", "bsh": "bash", "fissh": "fish"} {
+		if like := nearest(got, []string{"bash", "zsh", "fish", "powershell"}); like != want {
+			t.Errorf("%q is like %q, want %q", got, like, want)
+		}
+	}
 }

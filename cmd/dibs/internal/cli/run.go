@@ -176,7 +176,7 @@ func (p *plan) scoped() error {
 		}
 		p.host = !p.address.shared()
 	default:
-		return fmt.Errorf("--scope %q: want host or global", p.scope)
+		return misspelt("--scope", p.scope, fmt.Errorf("%q: want host or global", p.scope), "host", "global")
 	}
 	if p.address.implicit && p.scope == "" && (p.oncePer != "" && p.oncePer != "none" || p.cron) {
 		return fmt.Errorf("no store is named, so every server would run this: name the fleet's store with --store or DIBS_STORE, or use --scope host for this host only (%s)", p.address)

@@ -31,6 +31,9 @@ func mayBeRun(name string) bool {
 func runsNamed(ctx context.Context, h history.Store, q history.Query) ([]run.Record, error) {
 	begins := strings.ToLower(q.RunID)
 	made, span, ok := madeAt(begins)
+	if ok {
+		q.RunID = begins
+	}
 	if begins == "" || len(begins) >= fullID || !ok {
 		return h.Runs(ctx, q)
 	}

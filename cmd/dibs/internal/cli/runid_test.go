@@ -35,7 +35,7 @@ func TestRunsAreFoundByTheBeginningOfTheirID(t *testing.T) {
 		if !strings.HasPrefix(id, short[i]) || len(short[i]) < shownID {
 			t.Fatalf("%s is shown as %s", id, short[i])
 		}
-		for _, begins := range []string{short[i], strings.ToUpper(short[i]), id} {
+		for _, begins := range []string{short[i], strings.ToUpper(short[i]), id, strings.ToUpper(id)} {
 			if got, err := find(begins); err != nil || len(got) != 1 || got[0].ID != id {
 				t.Fatalf("%s: %+v, %v", begins, got, err)
 			}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +22,7 @@ func inForce(s job.Sandbox) error {
 		return notInForce("ProtectSystem")
 	}
 	for _, path := range s["ReadOnlyPaths"] {
-		path = strings.TrimPrefix(path, "-")
-		if !slices.Contains(s["ReadWritePaths"], path) && !readOnly(path) {
+		if path = unprefixed(path); !readOnly(path) {
 			return notInForce("ReadOnlyPaths=" + path)
 		}
 	}

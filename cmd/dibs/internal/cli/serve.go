@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -124,7 +123,7 @@ func orNone(d time.Duration) time.Duration {
 func runServe(ctx context.Context, e env, o serveOptions) error {
 	if o.scope != "" {
 		if _, err := job.ParseScope(o.scope); err != nil {
-			return usage(fmt.Errorf("--default-scope: %w", err))
+			return usage(misspelt("--default-scope", o.scope, err, "host", "global"))
 		}
 	}
 	a, err := resolve(o.store)

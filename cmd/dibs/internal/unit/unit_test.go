@@ -2,7 +2,10 @@ package unit
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -117,6 +120,41 @@ func TestShippedUnitsDrain(t *testing.T) {
 	for _, u := range found {
 		if u.KillMode != "mixed" {
 			t.Errorf("%s: its KillMode is %s", u.Name, u.KillMode)
+		}
+	}
+}
+
+// A purge of the package removes what dibs has written on the host, a removal nothing of it.
+func TestAPurgeRemovesTheState(t *testing.T) {
+	text, err := os.ReadFile("../../../../packaging/files/postremove.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	script := strings.NewReplacer("/var/lib/dibs", root+"/var", "/etc/dibs", root+"/etc", "/run/systemd/system", root+"/none").Replace(string(text))
+	if strings.Contains(strings.ReplaceAll(script, root, "ROOT"), " /") {
+		t.Fatalf("it names more of the host than this test replaces:\n%s", script)
+	}
+	for _, dir := range []string{"var/spool", "etc/applied/shop", "etc/jobs.d"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		how  string
+		left []string
+	}{{"remove", []string{"etc/applied/shop", "etc/jobs.d", "var/spool"}}, {"purge", []string{"etc/jobs.d"}}} {
+		if out, err := exec.Command("sh", "-c", script, "sh", c.how).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", c.how, err, out)
+		}
+		var left []string
+		for _, dir := range []string{"etc/applied/shop", "etc/jobs.d", "var/spool"} {
+			if _, err := os.Stat(filepath.Join(root, dir)); err == nil {
+				left = append(left, dir)
+			}
+		}
+		if !slices.Equal(left, c.left) {
+			t.Errorf("%s leaves %q, want %q", c.how, left, c.left)
 		}
 	}
 }
