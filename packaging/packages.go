@@ -47,16 +47,38 @@ func (r *release) packages() error {
 	return nil
 }
 
+// scripts are copies with the commit's time, since an apk contains the time of these files.
+func (r *release) scripts(stage string) (s nfpm.Scripts, err error) {
+	for name, at := range map[string]*string{"preinstall.sh": &s.PreInstall, "postinstall.sh": &s.PostInstall,
+		"preremove.sh": &s.PreRemove, "postremove.sh": &s.PostRemove} {
+		text, err := os.ReadFile(filepath.Join(r.source, "packaging", "files", name))
+		if err != nil {
+			return s, err
+		}
+		*at = filepath.Join(stage, name)
+		if err := os.WriteFile(*at, text, 0o644); err != nil {
+			return s, err
+		}
+		if err := os.Chtimes(*at, r.at, r.at); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
 func (r *release) pack(stage, format, arch string) error {
 	contents, err := r.contents(stage, r.binary("linux", arch))
 	if err != nil {
 		return err
 	}
-	script := func(name string) string { return filepath.Join(r.source, "packaging", "files", name+".sh") }
+	scripts, err := r.scripts(stage)
+	if err != nil {
+		return err
+	}
 	info := nfpm.WithDefaults(&nfpm.Info{Name: "dibs", Arch: arch, Platform: "linux", Version: r.version, Release: "1", Section: "admin", Priority: "optional",
 		Maintainer: "The dibs authors <maintainers@dibs.run>", Description: description, Homepage: "https://github.com/dibs-run/dibs", License: "Apache-2.0", MTime: r.at,
 		Overridables: nfpm.Overridables{Contents: contents, RPM: nfpm.RPM{BuildHost: "dibs.run"}, Umask: 0o022,
-			Scripts: nfpm.Scripts{PreInstall: script("preinstall"), PostInstall: script("postinstall"), PreRemove: script("preremove"), PostRemove: script("postremove")}}})
+			Scripts: scripts}})
 	if format == "deb" {
 		info.Depends = []string{"passwd"}
 	}
