@@ -94,8 +94,8 @@ func (s *Server) accept() {
 			err = s.enter(uid)
 		}
 		if err != nil {
-			// It fits into the socket's buffer, so it waits for nobody. The time is for a process that is stopped for a
-			// moment: without the answer, the other end sees a broken connection, and does not try again.
+			// It fits into the socket's buffer, so it waits for nobody. The time is for a process that is stopped for
+			// a moment: without the answer, the other end sees a broken connection, and does not try again.
 			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 			_ = send(c, failed(err))
 			c.Close()
