@@ -65,7 +65,12 @@ type packet struct {
 	args []any
 	cuts []cut // where parts end
 	size int   // of the last part, as far as fit was told
+	long bool  // it has a list for which MariaDB would not use an index
 }
+
+// longList is how many values a list has at least for which MariaDB does not look each up in the index: it makes a
+// temporary table of them, and joins all rows of the namespace with it (in_predicate_conversion_threshold).
+const longList = 1000
 
 type cut struct{ text, args int }
 
@@ -82,8 +87,16 @@ func (p *packet) fit(n int) {
 func (p *packet) parts() iter.Seq2[string, []any] {
 	return func(yield func(string, []any) bool) {
 		text, from := p.text.String(), cut{}
-		for _, to := range append(slices.Clip(p.cuts), cut{len(text), len(p.args)}) {
-			if !yield(text[from.text:to.text], p.args[from.args:to.args]) {
+		ends := append(slices.Clip(p.cuts), cut{len(text), len(p.args)})
+		for i, to := range ends {
+			part := text[from.text:to.text]
+			if p.long && i == 0 {
+				part = statements()["use-index"] + part
+			}
+			if p.long && i == len(ends)-1 {
+				part = strings.TrimRight(part, "; ") + "; " + statements()["as-before"]
+			}
+			if !yield(part, p.args[from.args:to.args]) {
 				return
 			}
 			from = to
@@ -111,6 +124,7 @@ func (p *packet) add(name string, args ...any) *packet {
 func (p *packet) argument(arg any) {
 	switch arg := arg.(type) {
 	case list:
+		p.long = p.long || len(arg) >= longList
 		p.marks(len(arg))
 		p.args = append(p.args, arg...)
 	case rows:

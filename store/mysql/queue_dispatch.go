@@ -57,11 +57,8 @@ func (f *fetch) dispatchAll() error {
 			f.again = true
 			continue
 		}
-		t, err := f.get(c.id)
-		if err != nil {
-			return err
-		}
-		if t == nil || t.State != task.Available || t.sub != subQueueNumber(c.name) || !f.wants(t.Class()) {
+		t := f.tasks[c.id] // as preload has read it
+		if t == nil || t.gone || t.State != task.Available || t.sub != subQueueNumber(c.name) || !f.wants(t.Class()) {
 			f.again = true // somebody has met or moved it since, or it has become suspect: there may be more behind
 			continue
 		}
@@ -157,7 +154,10 @@ func (f *fetch) dispatch(t *taskRow, r *rate) error {
 	}
 	if t.Queues() && f.crowded(l, t.sub) {
 		// A transaction has left it here without looking at the line.
-		if err := f.settleSubQueue(l, t.sub); err != nil || t.State != task.Available {
+		before := len(f.flips)
+		err := f.settleSubQueue(l, t.sub)
+		f.moved = f.moved || len(f.flips) > before
+		if err != nil || t.State != task.Available {
 			f.again = true
 			return err
 		}

@@ -228,6 +228,15 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
+	for _, round := range []string{"first", "second"} { // their limits are made in the first
+		var apart []task.Spec
+		for i := range 2 * longList {
+			apart = append(apart, spec(limitOf(fmt.Sprint("apart", i), 1), func(s *task.Spec) {
+				s.Kind, s.Unique = "apart", &task.Unique{Key: fmt.Sprint(round, i), Until: task.UntilFinished}
+			}))
+		}
+		s.took("enqueue of 2,000 with keys and limits of their own, the "+round, int64(len(apart))*ofMany, func() { enqueue(t, s.Queue, apart...) })
+	}
 	empty := c
 	empty.Namespace += "y"
 	nobody := countedStore(t, empty)
@@ -347,6 +356,11 @@ func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 		if l := b.limits[hash]; err == nil && (len(l.open) > mostOpen || len(b.wakes) != 1) {
 			t.Errorf("a step reads %d, and leaves %v", len(l.open), b.wakes)
 		}
+		b.settle(b.limits[hash])
+		if err := errors.Join(err, b.settleAll()); err != nil || len(b.flips) > mostFlips {
+			t.Errorf("a step blocks %d, %v", len(b.flips), err)
+		}
+		b.done = true // nothing of it is carried out
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -231,17 +231,22 @@ func (b *txn) readLimit(r *sql.Rows) error {
 	return known.begin(string(head), last.Int64, b.now)
 }
 
-// ensure makes limits that are new, before the step that has to lock them.
+// ensure makes limits that are new, before the step that has to lock them: a chunk of them in a transaction.
 func (q queues) ensure(ctx context.Context, all []wake) error {
-	if len(all) == 0 {
-		return nil
-	}
 	slices.SortStableFunc(all, func(x, y wake) int { return bytes.Compare(x.hash[:], y.hash[:]) })
-	p := new(packet).add("clock")
-	for _, w := range all {
-		p.add("ensure-limit", q.ns, w.hash[:], []byte(w.key), w.slots)
+	for some := range slices.Chunk(all, chunk) {
+		p := new(packet).add("clock").add("ensure-limits")
+		for i, w := range some {
+			if i > 0 {
+				p.text.WriteByte(',')
+			}
+			p.add("limit-row", q.ns, w.hash[:], []byte(w.key), w.slots)
+		}
+		if err := q.run(ctx, p.add("unless-there")); err != nil {
+			return err
+		}
 	}
-	return q.run(ctx, p)
+	return nil
 }
 
 // declare is the limit that a spec names. The last declaration wins.

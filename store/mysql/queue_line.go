@@ -106,17 +106,21 @@ func (l *limit) everySubQueue() []int64 {
 }
 
 // settleSubQueue makes the first tasks of a sub-queue available, as many as there are free slots, and blocks the
-// others.
+// others, the last ones first. Where these are many, some stay available, and a wake is left for them.
 func (b *txn) settleSubQueue(l *limit, sub int64) error {
 	for n := b.lacks(l, sub); n > 0; n = b.lacks(l, sub) {
 		if err := b.readBlocked([]part{{l, sub, n}}); err != nil {
 			return err
 		}
 	}
-	for i, w := range b.inLine(l, sub) {
+	for i, w := range slices.Backward(b.inLine(l, sub)) {
 		to := task.Blocked
 		if i < l.nominees() || i < l.free() && w.state == task.Available {
 			to = task.Available
+		}
+		if to == task.Blocked && w.state == task.Available && w.task == nil && len(b.flips) >= mostFlips {
+			b.leave(wake{hash: l.hash, key: l.key})
+			continue
 		}
 		b.flip(w, to)
 	}

@@ -7,13 +7,13 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,8 +27,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// BenchmarkLongestStep tells for how long one transaction of each sort lasts at most, and how much of the processors
-// the server and this process take meanwhile, which depends less on what else the machine does. A transaction has its
+// BenchmarkLongestStep tells for how long one transaction of each sort lasts at most, and how much of a processor the
+// server takes for its session meanwhile, which depends less on what else the machine does. A transaction has its
 // locks until it ends: 50 ms is the goal at a million tasks. A call may consist of several. Run it with -benchtime 1x;
 // DIBS_TEST_LONG=1 is a million.
 func BenchmarkLongestStep(b *testing.B) {
@@ -44,13 +44,13 @@ func BenchmarkLongestStep(b *testing.B) {
 			text.WriteByte('\n')
 		}
 		h := longest[what]
-		fmt.Fprintf(&text, "%s: %.1f ms, %.1f of the processors; ", what, float64(h.wall.Microseconds())/1000, float64(h.cpu.Microseconds())/1000)
+		fmt.Fprintf(&text, "%s: %.1f ms, %.1f of a processor; ", what, float64(h.wall.Microseconds())/1000, float64(h.cpu.Microseconds())/1000)
 	}
 	b.Log(text.String())
 	b.ReportMetric(float64(longest[byTime[0]].cpu.Microseconds())/1000, "ms-longest")
 }
 
-// A spell is how long something took, and how much of the processors.
+// A spell is how long something took, and how much of a processor.
 type spell struct{ wall, cpu time.Duration }
 
 func (s spell) or(x spell) spell { return spell{max(s.wall, x.wall), max(s.cpu, x.cpu)} }
@@ -75,9 +75,23 @@ func (c *crowded) must(err error) {
 
 func (c *crowded) step(what string, do func()) {
 	c.Helper()
+	c.purged()
 	c.w.reset()
 	do()
 	c.longest[what] = c.longest[what].or(c.w.longest())
+}
+
+// purged waits until the server has purged what the steps before have left, or gets no further: it is not to count
+// for this one.
+func (c *crowded) purged() {
+	for left, stuck := int64(math.MaxInt64), 0; left > 100 && stuck < 20; {
+		var n int64
+		c.must(c.db.QueryRowContext(c.Context(), "SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'").Scan(new(string), &n))
+		if stuck++; n < left {
+			left, stuck = n, 0
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 func (c *crowded) run(config store.Config, neighbours int) {
@@ -321,23 +335,16 @@ func (w *stopwatch) longest() spell {
 	return w.most
 }
 
-// cpu is what this process and the server's threads have taken of the processors.
-func (w *stopwatch) cpu() (all time.Duration) {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	all = time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	threads, _ := os.ReadDir(w.server)
-	for _, t := range threads {
-		text, _ := os.ReadFile(w.server + "/" + t.Name() + "/schedstat")
-		first, _, _ := strings.Cut(string(text), " ")
-		n, _ := strconv.ParseInt(first, 10, 64)
-		all += time.Duration(n)
-	}
-	return all
+// cpu is what a thread of the server has taken of a processor.
+func (w *stopwatch) cpu(thread int64) time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("%s/%d/schedstat", w.server, thread))
+	first, _, _ := strings.Cut(string(text), " ")
+	n, _ := strconv.ParseInt(first, 10, 64)
+	return time.Duration(n)
 }
 
-func (w *stopwatch) note(since time.Time, cpu time.Duration) {
-	took := spell{time.Since(since), w.cpu() - cpu}
+func (w *stopwatch) note(c *timedConn) {
+	took := spell{time.Since(c.since), w.cpu(c.thread) - c.cpu}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.most = w.most.or(took)
@@ -348,7 +355,23 @@ func (w *stopwatch) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &timedConn{mysqlConn: c.(mysqlConn), w: w}, nil
+	timed := &timedConn{mysqlConn: c.(mysqlConn), w: w}
+	timed.thread, err = timed.ofServer(ctx)
+	return timed, err
+}
+
+// ofServer is the thread of the server that serves the connection.
+func (c *timedConn) ofServer(ctx context.Context) (int64, error) {
+	r, err := c.mysqlConn.QueryContext(ctx, "SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	got := make([]driver.Value, 1)
+	if err := r.Next(got); err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(fmt.Sprintf("%v", got[0]), 10, 64)
 }
 
 type mysqlConn interface {
@@ -365,10 +388,11 @@ type mysqlConn interface {
 
 type timedConn struct {
 	mysqlConn
-	w     *stopwatch
-	since time.Time // when it began to change or lock something; zero outside of a transaction
-	cpu   time.Duration
-	open  bool // the transaction goes on in another packet
+	w      *stopwatch
+	thread int64     // of the server
+	since  time.Time // when it began to change or lock something; zero outside of a transaction
+	cpu    time.Duration
+	open   bool // the transaction goes on in another packet
 }
 
 func (c *timedConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
@@ -376,7 +400,7 @@ func (c *timedConn) QueryContext(ctx context.Context, text string, args []driver
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 	}
 	if c.since.IsZero() && (has("DELETE FROM") || has("START TRANSACTION") && has("FOR UPDATE", "INSERT INTO", "UPDATE dibs")) {
-		c.cpu = c.w.cpu()
+		c.cpu = c.w.cpu(c.thread)
 		c.since = time.Now()
 	}
 	c.open = (c.open || has("START TRANSACTION")) && !has("ROLLBACK; ", "COMMIT; ")
@@ -401,7 +425,7 @@ type timedRows struct {
 func (r timedRows) Close() error {
 	err := r.rowSets.Close()
 	if c := r.c; !c.open && !c.since.IsZero() {
-		c.w.note(c.since, c.cpu)
+		c.w.note(c)
 		c.since = time.Time{}
 	}
 	return err

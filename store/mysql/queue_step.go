@@ -39,7 +39,7 @@ const (
 	mostDue = 1000
 	chunk   = 200
 	// mostOpen is how many of those that are available under its limits a step reads, and mostFlips about how many it
-	// makes available or blocked beside those that it is about.
+	// makes available or blocked beside those that it is about. What it leaves, the next one does: it leaves a wake.
 	mostOpen  = 2000
 	mostFlips = 500
 	// mostKeys is how many limits a step of ends locks, and mostActs how many tasks one operation of an operator
@@ -76,7 +76,7 @@ func (q queues) step(ctx context.Context, do func(b *txn) error) error {
 		code := number(err)
 		switch {
 		case errors.Is(err, errLimits):
-			if err := q.ensure(ctx, b.missing); err != nil {
+			if err := q.ensure(ctx, b.missing); err != nil && number(err) != 1213 { // others make some of the same
 				return err
 			}
 		case !errors.Is(err, errChanged) && code != 1213 && code != 1205 && code != 1062: // deadlock, lock wait, key taken meanwhile

@@ -229,7 +229,16 @@ func (x *Tx) level(ctx context.Context, session string) (level string, seen bool
 }
 
 // send carries a packet out statement by statement: the caller's connection need not take several at once.
-func (x *Tx) send(ctx context.Context, p *packet, readers []reader) error {
+func (x *Tx) send(ctx context.Context, p *packet, readers []reader) (err error) {
+	if p.long {
+		if _, err := x.tx.ExecContext(ctx, statements()["use-index"]); err != nil {
+			return err
+		}
+		defer func() {
+			_, undone := x.tx.ExecContext(context.WithoutCancel(ctx), statements()["as-before"])
+			err = errors.Join(err, undone)
+		}()
+	}
 	args := p.args
 	for text := range strings.SplitSeq(p.text.String(), ";") {
 		if text = strings.TrimSpace(text); text == "" {

@@ -11,6 +11,14 @@
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 START TRANSACTION;
 
+-- name: use-index
+-- Lets MariaDB use an index for lists of any length (see longList). Other servers take the comment for one.
+SET @dibs_lists = 0 /*M!100303 + @@in_predicate_conversion_threshold, SESSION in_predicate_conversion_threshold = 0 */;
+
+-- name: as-before
+-- Puts the session back.
+SET @dibs_lists = @dibs_lists /*M!100303 , SESSION in_predicate_conversion_threshold = @dibs_lists */;
+
 -- name: commit
 COMMIT;
 

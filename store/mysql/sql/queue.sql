@@ -192,10 +192,18 @@ PREPARE dibs_next FROM @dibs_sql;
 EXECUTE dibs_next USING @dibs_ns, @dibs_hash, @dibs_subqueue;
 SELECT @dibs_subqueue;
 
--- name: ensure-limit
--- Makes a limit's row. The assignment changes nothing. The first token is larger than the instant at which the limit
--- was made: so token also tells when a limit was used last.
-INSERT INTO dibs_task_limits (ns, hash, limit_key, slots, token) VALUES (?, ?, ?, ?, @dibs_now) ON DUPLICATE KEY UPDATE slots = dibs_task_limits.slots;
+-- name: ensure-limits
+-- Makes rows of limits: limit-row follows, once or more, and unless-there.
+INSERT INTO dibs_task_limits (ns, hash, limit_key, slots, token) VALUES
+
+-- name: limit-row
+-- The first token is larger than the instant at which the limit was made: so token also tells when a limit was used
+-- last.
+(?, ?, ?, ?, @dibs_now)
+
+-- name: unless-there
+-- The assignment changes nothing.
+ON DUPLICATE KEY UPDATE slots = dibs_task_limits.slots;
 
 -- name: limits-after
 -- The next limits, and whether each could be forgotten as far as its row tells: no operator's word stands, and it was
