@@ -64,22 +64,14 @@ func (t *maintenance) dead() error {
 
 func (t *maintenance) markDead(w worker) error {
 	w.Running = 0
-	for t.left > 0 {
-		rescued, crashed, most := 0, 0, min(t.left, chunk)
-		err := t.step(func(b *txn) (err error) {
-			if rescued, crashed, err = b.rescueAll(w.id, most); err == nil && rescued+crashed < most && len(b.locked) == 0 {
-				b.joins = append(b.joins, func(p *packet) { p.add("end-worker", w.id) })
-			}
-			return err
-		})
-		if err != nil {
+	for passed, more := (passing{}), true; more && t.left > 0; {
+		var rescued, crashed int
+		var err error
+		if rescued, crashed, more, err = t.rescue(t.ctx, w.id, min(t.left, chunk), passed); err != nil {
 			return err
 		}
 		n := rescued + crashed
 		t.Rescued, t.Crashed, t.left, w.Running = t.Rescued+rescued, t.Crashed+crashed, t.left-n, w.Running+n
-		if n < most {
-			break
-		}
 	}
 	if w.Running > 0 {
 		t.Dead = append(t.Dead, w.Process)
@@ -100,28 +92,31 @@ func (t *maintenance) look() error {
 // every does one thing to the tasks that a statement finds, and counts them. Where it changes lines, the tasks may be
 // others by then.
 func (t *maintenance) every(n *int, lines bool, do func(*txn, *taskRow) error, selection string, args ...any) error {
-	for t.left > 0 {
-		most, did, found := min(t.left, chunk), 0, 0
+	passed := passing{}
+	for t.left > 0 && passed.some() {
+		did, more, asked := 0, false, min(t.left, chunk)+len(passed)
+		before := len(passed)
 		err := t.step(func(b *txn) error {
-			all, err := b.find(selection, append(args, most)...)
+			all, err := b.find(selection, append(args, asked)...)
 			if err == nil && lines {
 				err = b.lockTheirs()
 			}
-			did, found = 0, len(all)
+			did, more = 0, len(all) == asked
 			for _, x := range b.fresh(all) {
 				if err != nil {
 					return err
 				}
-				if !b.locked[x.ID] {
+				if !b.locked[x.ID] && !passed[x.ID] {
 					err = do(b, x)
 					did++
 				}
 			}
+			passed.note(b)
 			return err
 		})
 		*n += did
 		t.left -= did
-		if err != nil || found < most || did == 0 {
+		if err != nil || !more || did == 0 && len(passed) == before {
 			return err
 		}
 	}

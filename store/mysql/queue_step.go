@@ -48,6 +48,8 @@ const (
 	mostActs = 250
 	// mostOver is how many blocked ones a step looks at, at most, behind those that have expired.
 	mostOver = 1000
+	// mostPassed is behind how many tasks that other transactions have a call looks for those that it can have.
+	mostPassed = 1000
 	// looked is how many tasks a statement of a list or a count walks over.
 	looked = 10_000
 )

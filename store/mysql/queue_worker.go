@@ -201,34 +201,43 @@ func (q queues) Deregister(ctx context.Context, ref lease.Ref) error {
 	if err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
-	for {
-		n := 0
-		err := q.step(ctx, func(b *txn) error {
-			rescued, crashed, err := b.rescueAll(id, chunk)
-			n = rescued + crashed
-			if n < chunk && len(b.locked) == 0 { // what a transaction of a caller's has is left to who maintains
-				b.joins = append(b.joins, func(p *packet) { p.add("end-worker", id) })
-			}
-			return err
-		})
-		if err != nil || n < chunk {
+	for passed := (passing{}); ; {
+		_, _, more, err := q.rescue(ctx, id, chunk, passed)
+		if err != nil || !more {
 			q.known.workers.Delete(ref)
 			return err
 		}
 	}
 }
 
-// rescueAll takes tasks from a worker that is gone, at most most.
-func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, err error) {
-	all, err := b.find("tasks-held", b.q.ns, id, most)
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := b.lockTheirs(); err != nil {
-		return 0, 0, err
-	}
+// rescue takes tasks from a worker that is gone, most at most, and says whether there may be more. If there are none,
+// the worker has ended. What a transaction of a caller's has is left to who maintains.
+func (q queues) rescue(ctx context.Context, id int64, most int, passed passing) (rescued, crashed int, more bool, err error) {
+	before, asked := len(passed), most+len(passed)
+	err = q.step(ctx, func(b *txn) error {
+		all, err := b.find("tasks-held", b.q.ns, id, asked)
+		if err != nil {
+			return err
+		}
+		if err := b.lockTheirs(); err != nil {
+			return err
+		}
+		if rescued, crashed, err = b.rescueAll(id, all, passed); err != nil {
+			return err
+		}
+		more = len(all) == asked
+		passed.note(b)
+		if !more && len(passed) == 0 {
+			b.joins = append(b.joins, func(p *packet) { p.add("end-worker", id) })
+		}
+		return nil
+	})
+	return rescued, crashed, more && passed.some() && (rescued+crashed > 0 || len(passed) > before), err
+}
+
+func (b *txn) rescueAll(id int64, all []*taskRow, passed passing) (rescued, crashed int, err error) {
 	for _, t := range b.fresh(all) {
-		if b.locked[t.ID] || t.State != task.Running || t.worker != id {
+		if b.locked[t.ID] || passed[t.ID] || t.State != task.Running || t.worker != id {
 			continue
 		}
 		if err := b.change(t, func() lifecycle.Note { return t.Rescue(b.now) }); err != nil {
@@ -240,7 +249,15 @@ func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, err error) {
 			rescued++
 		}
 	}
-	return rescued, crashed, err
+	return rescued, crashed, nil
 }
+
+// passing are tasks that other transactions have: what is done to many goes on behind them.
+type passing map[task.ID]bool
+
+func (p passing) note(b *txn) { maps.Copy(p, b.locked) }
+
+// some says that they are few enough to look behind them.
+func (p passing) some() bool { return len(p) <= mostPassed }
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
