@@ -19,6 +19,8 @@ const (
 	// repaired is how many limits one call of Maintain checks, and swept how many queues it looks at.
 	repaired = 50
 	swept    = 500
+	// mostPassed is behind how many tasks of a dead worker that other transactions have it looks for the rest.
+	mostPassed = 1000
 )
 
 // Register records a worker; its lease must be live.
@@ -162,15 +164,8 @@ func (d *maintenance) rescue(ctx context.Context) error {
 		return err
 	}
 	for _, w := range dead {
-		for n := costly; n == costly && d.left > 0; {
-			var rescued, crashed int
-			err := d.db.run(ctx, "rescue", do(sqlMaintain()[2], d.ns, w.id, min(costly, d.left)).each(func(rows pgx.Rows) error { return rows.Scan(&rescued, &crashed) }))
-			if err != nil {
-				return err
-			}
-			n = rescued + crashed
-			d.Rescued, d.Crashed, d.left = d.Rescued+rescued, d.Crashed+crashed, d.left-n
-			w.Running += n
+		if err := d.takeFrom(ctx, &w); err != nil {
+			return err
 		}
 		if w.Running > 0 {
 			d.Dead = append(d.Dead, w.Process)
@@ -179,14 +174,31 @@ func (d *maintenance) rescue(ctx context.Context) error {
 	return d.db.run(ctx, "forget dead workers", do(sqlMaintain()[3], column(dead, func(w busy) int32 { return w.id })))
 }
 
-// bounded repeats a step, which returns how many tasks it touched, until it touches fewer than it may or the budget
-// is used up.
+// takeFrom rescues what a dead worker has, behind what transactions of callers have, and counts it as w.Running.
+func (d *maintenance) takeFrom(ctx context.Context, w *busy) error {
+	for passed, more := 0, true; more && passed <= mostPassed && d.left > 0; {
+		var rescued, crashed, seen int
+		most := min(costly, d.left) + passed
+		err := d.db.run(ctx, "rescue", do(sqlMaintain()[2], d.ns, w.id, most).each(func(rows pgx.Rows) error { return rows.Scan(&rescued, &crashed, &seen) }))
+		if err != nil {
+			return err
+		}
+		n := rescued + crashed
+		d.Rescued, d.Crashed, d.left = d.Rescued+rescued, d.Crashed+crashed, d.left-n
+		w.Running += n
+		passed, more = seen-n, seen == most
+	}
+	return nil
+}
+
+// bounded repeats a step, which returns how many tasks it touched, until it touches none or the budget is used up. It
+// touches fewer than it may if transactions of callers have some.
 func (d *maintenance) bounded(ctx context.Context, what string, most int, sum *int, s func(most int) step) error {
 	for d.left > 0 {
 		n, ask := 0, min(most, d.left)
 		err := d.db.run(ctx, what, s(ask).each(number1(&n)))
 		*sum, d.left = *sum+n, d.left-n
-		if err != nil || n < ask {
+		if err != nil || n == 0 {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +28,14 @@ var besidePromises = []pledge{
 	{"a freed slot passes over what a transaction has", besideLine},
 	{"a fetch ends where a transaction has all that comes next", besideNext},
 	{"a transaction holds up no batch", besideBatch},
+	// Holds: promise 26.
+	{"a transaction holds up no rescue of others", func(c *caller) {
+		besideRescue(c, func(worker lease.Ref) { c.lapse(c.s, worker) })
+	}},
+	// Holds: promise 26.
+	{"a transaction holds up no leave", func(c *caller) {
+		besideRescue(c, func(worker lease.Ref) { c.check("Deregister", c.s.Queue.Deregister(c.ctx, worker)) })
+	}},
 	{"what runs is held up by no duplicate", besideRun},
 	{"an operator is told that a transaction has the task", besideAct},
 }
@@ -263,4 +272,27 @@ func besideAct(c *caller) {
 	c.acted(driver.OpCancel, id, driver.Busy)
 	x.commit()
 	c.acted(driver.OpCancel, id, driver.Done)
+}
+
+// besideRescue: a transaction has more of a worker's tasks than one step rescues when that is gone. All others are
+// rescued.
+func besideRescue(c *caller, gone func(worker lease.Ref)) {
+	const had, free = 300, 400
+	worker := c.worker(c.s)
+	c.addMany(had+free, some())
+	var got []driver.Fetched
+	for n := 0; len(got) < had+free && n < had+free; n++ {
+		got = append(got, c.fetch(worker, had+free-len(got))...)
+	}
+	slices.SortFunc(got, func(x, y driver.Fetched) int { return cmp.Compare(x.ID, y.ID) })
+	x := c.open()
+	x.finish(worker, driver.OK, got[:had]...)
+	gone(worker)
+	c.maintain()
+	equal(c.world, "still had by the worker", c.states()[task.Running], had)
+	x.commit()
+	equal(c.world, "crashed", c.maintain().Crashed, 0)
+	is := c.states()
+	equal(c.world, "done", is[task.Succeeded], had)
+	equal(c.world, "given back", is[task.Available], free)
 }

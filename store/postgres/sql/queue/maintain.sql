@@ -6,8 +6,10 @@ SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND id > $2:
 SELECT w.id, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since, 0::bigint
 FROM dibs.queue_dead($1) d JOIN dibs.queue_workers w ON w.id = d;
 
--- [2] Takes tasks from the worker $2, $3 at most: see queue_rescue.
-SELECT rescued, crashed FROM dibs.queue_rescue($1, $2::int, $3::int);
+-- [2] Takes tasks from the worker $2, $3 at most: see queue_rescue. It also counts how many it looks at: those that
+-- another transaction has are not taken.
+SELECT r.rescued, r.crashed, (SELECT count(*) FROM (SELECT FROM dibs.tasks t WHERE t.worker = $2::int AND t.state = 5 LIMIT $3::int) x)
+FROM dibs.queue_rescue($1, $2::int, $3::int) r;
 
 -- [3] Marks those that have nothing left as gone.
 SELECT dibs.queue_mark_gone($1::int[]);
