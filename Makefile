@@ -25,7 +25,7 @@ run: ## demo: three servers, one is killed in the middle of a run (45 s)
 # The version of what make dist makes, without a v.
 VERSION ?= 0.1.0
 
-dist: ## build binaries, packages and an image in dist/, VERSION=0.1.0
+dist: ## build binaries, packages, an image and a chart in dist/, VERSION=0.1.0
 	@cd packaging && $(GO) run . -version $(VERSION)
 
 held: ## write docs/why/held.md: which test holds which promise and rule
@@ -40,6 +40,7 @@ test: ## run the tests (fifteen to twenty minutes on two cores), on the servers 
 	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e/... ./internal/test/stress/... ./internal/test/chaos || status=1; \
 	$(GO) test -short -count=1 -timeout 20m ./internal/test/pages || status=1; \
 	(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) || status=1; \
+	(cd packaging && $(GO) test -count=1 ./...) || status=1; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status

@@ -1,5 +1,5 @@
-// Command packaging makes what people install: binaries, packages for deb, rpm and apk, an image, a formula, an SBOM
-// and SHA256SUMS. make dist runs it. The same source makes the same bytes.
+// Command packaging makes what people install: binaries, packages for deb, rpm and apk, an image, a formula, a chart, an
+// SBOM and SHA256SUMS. make dist runs it. The same source makes the same bytes.
 package main
 
 import (
@@ -53,7 +53,7 @@ func dist(source, version string) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.binaries, r.documents, r.packages, r.image, r.formula, r.bill, r.sums} {
+	for _, step := range []func() error{r.binaries, r.documents, r.packages, r.image, r.formula, r.chart, r.bill, r.sums} {
 		if err := step(); err != nil {
 			return err
 		}

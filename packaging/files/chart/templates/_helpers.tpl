@@ -1,0 +1,139 @@
+{{- define "dibs.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The first part of all names. 40 characters leave room for -serve, -init and -work-NAME. */}}
+{{- define "dibs.fullname" -}}
+{{- $name := include "dibs.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dibs.selector" -}}
+app.kubernetes.io/name: {{ include "dibs.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .component | quote }}
+{{- end -}}
+
+{{- define "dibs.labels" -}}
+{{ include "dibs.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | quote }}
+{{- end -}}
+
+{{- define "dibs.image" -}}
+{{- $own := default dict .own -}}
+{{- $repository := default .root.Values.image.repository $own.repository -}}
+{{- $tag := default (default .root.Chart.AppVersion .root.Values.image.tag) $own.tag -}}
+{{- if hasPrefix "sha256:" $tag -}}
+{{- printf "%s@%s" $repository $tag -}}
+{{- else -}}
+{{- printf "%s:%s" $repository $tag -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dibs.storeSecret" -}}
+{{- if .Values.store.existingSecret -}}
+{{- .Values.store.existingSecret -}}
+{{- else -}}
+{{- include "dibs.fullname" . }}-store
+{{- end -}}
+{{- end -}}
+
+{{/* What pods of all sorts have: .root, .component, .secret, and .own, the values of this sort. */}}
+{{- define "dibs.pod" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.serviceAccountName }}
+serviceAccountName: {{ . | quote }}
+{{- end }}
+automountServiceAccountToken: {{ .root.Values.automountServiceAccountToken }}
+# A Service by the name of dibs would set variables that begin with DIBS_.
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  {{- toYaml .root.Values.securityContext | nindent 2 }}
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .own.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .own.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .own.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .own.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .own.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+volumes:
+  # The host's own directory: outcomes that the store has not taken yet. It goes with the pod.
+  - name: dibs-state
+    emptyDir: {}
+  - name: dibs-tmp
+    emptyDir: {}
+  - name: dibs-store
+    secret:
+      secretName: {{ .secret | quote }}
+      defaultMode: 288 # 0440
+      items:
+        - key: {{ .root.Values.store.key | quote }}
+          path: store
+  {{- with .own.volumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* What containers of all sorts have. */}}
+{{- define "dibs.container" -}}
+image: {{ include "dibs.image" (dict "root" .root "own" .own.image) | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- with .own.resources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+env:
+  - name: DIBS_DIR
+    value: /var/lib/dibs
+  - name: DIBS_STORE_FILE
+    value: /run/dibs/store/store
+  {{- with .own.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .own.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+volumeMounts:
+  - name: dibs-state
+    mountPath: /var/lib/dibs
+  - name: dibs-tmp
+    mountPath: /tmp
+  - name: dibs-store
+    mountPath: /run/dibs/store
+    readOnly: true
+  {{- with .own.volumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
