@@ -1,5 +1,5 @@
-// Command packaging makes what people install: binaries, packages for deb, rpm and apk, an image, a formula, a chart, an
-// SBOM and SHA256SUMS. make dist runs it. The same source makes the same bytes.
+// Command packaging makes what people install: binaries, packages for deb, rpm and apk, an image, a formula, a chart,
+// an SBOM and SHA256SUMS. make dist runs it. The same source makes the same bytes.
 package main
 
 import (
