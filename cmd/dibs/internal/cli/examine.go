@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -80,9 +82,26 @@ func (x *examination) examine(ctx context.Context) {
 // storeFile looks at the file that names the store, used or not.
 func (x *examination) storeFile() {
 	path := cmp.Or(os.Getenv("DIBS_STORE_FILE"), storeFile)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-		x.found(doctor.StoreFile(path, info.Mode())...)
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		x.found(doctor.StoreFile(path, os.FileMode(st.Mode).Perm(), readers(st))...)
 	}
+}
+
+// readers is the group of services that may read a file of root's: that of the package, or one that has no name, as in
+// a container that has nobody else in it. Any other group may have anybody in it.
+func readers(st unix.Stat_t) (group string) {
+	if st.Uid != 0 || st.Gid == 0 {
+		return ""
+	}
+	g, err := user.LookupGroupId(strconv.Itoa(int(st.Gid)))
+	switch {
+	case errors.As(err, new(user.UnknownGroupIdError)):
+		return strconv.Itoa(int(st.Gid))
+	case err == nil && g.Name == doctor.ServiceGroup:
+		return g.Name
+	}
+	return ""
 }
 
 func (x *examination) manifest(ctx context.Context) {

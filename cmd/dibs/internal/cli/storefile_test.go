@@ -2,9 +2,15 @@ package cli
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/cmd/dibs/internal/doctor"
 )
 
 // A file that names the store may have comments. What people paste into it from a crontab is refused with the
@@ -34,6 +40,26 @@ func TestStoreFile(t *testing.T) {
 			t.Errorf("%q: %v, %v", c.text, a, err)
 		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "hunter2")):
 			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+}
+
+// Only a group of services may read root's file beside it: not a group of people, and no file of somebody else's.
+// Holds: H3.
+func TestWhoMayReadTheStoreFile(t *testing.T) {
+	const nobodys = 4_000_000
+	for _, c := range []struct {
+		uid, gid uint32
+		want     string
+	}{{0, nobodys, "4000000"}, {0, 0, ""}, {0, 1, ""}, {1000, nobodys, ""}} { // group 1 is daemon
+		if got := readers(unix.Stat_t{Uid: c.uid, Gid: c.gid}); got != c.want {
+			t.Errorf("%d:%d: %q, want %q", c.uid, c.gid, got, c.want)
+		}
+	}
+	if g, err := user.LookupGroup(doctor.ServiceGroup); err == nil {
+		gid, err := strconv.Atoi(g.Gid)
+		if got := readers(unix.Stat_t{Gid: uint32(gid)}); err != nil || got != doctor.ServiceGroup {
+			t.Errorf("group %s: %q, %v", g.Name, got, err)
 		}
 	}
 }

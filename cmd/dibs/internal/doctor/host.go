@@ -94,10 +94,21 @@ func KillModeCure(u unit.Unit) string {
 	return "Set KillMode=mixed in its [Service] section (systemctl edit " + u.Name + "), then systemctl daemon-reload."
 }
 
-// StoreFile judges the file that names the store, with its password (rule H3).
-func StoreFile(path string, mode os.FileMode) []Finding {
-	if wide := mode.Perm() &^ 0o600; wide == 0 {
+// ServiceGroup is the group of a package's services, which read the store's file.
+const ServiceGroup = "dibs"
+
+// StoreFile judges the file that names the store, with its password (rule H3). services is the group of the services
+// that root lets read it; "" if it is another group, or another user's file.
+func StoreFile(path string, mode os.FileMode, services string) []Finding {
+	may := os.FileMode(0o600)
+	if services != "" {
+		may = 0o640
+	}
+	if mode.Perm()&^may == 0 {
 		return nil
+	}
+	if services != "" {
+		return []Finding{found(Error, "store-file-mode", path, "chmod 0640 "+path, "Its mode is %04o, and it may contain the store's password: only root and group %s may read it (rule H3).", mode.Perm(), services)}
 	}
 	return []Finding{found(Error, "store-file-mode", path, "chmod 0600 "+path, "Its mode is %04o, and it may contain the store's password: only its owner may read it (rule H3).", mode.Perm())}
 }

@@ -81,7 +81,14 @@ func TestUnits(t *testing.T) {
 // Holds: promise 25, H3.
 func TestStoreFile(t *testing.T) {
 	for mode, s := range map[os.FileMode]doctor.Severity{0o600: "", 0o400: "", 0o640: doctor.Error, 0o644: doctor.Error, 0o700: doctor.Error} {
-		want(t, doctor.StoreFile("/etc/dibs/store", mode), "store-file-mode", s)
+		want(t, doctor.StoreFile("/etc/dibs/store", mode, ""), "store-file-mode", s)
+	}
+	// As the package has it: root's, and its services read it.
+	for mode, s := range map[os.FileMode]doctor.Severity{0o640: "", 0o440: "", 0o600: "", 0o660: doctor.Error, 0o644: doctor.Error, 0o650: doctor.Error} {
+		f := want(t, doctor.StoreFile("/etc/dibs/store", mode, "dibs"), "store-file-mode", s)
+		if s != "" && !strings.Contains(f.Cure, "chmod 0640") {
+			t.Errorf("%+v", f)
+		}
 	}
 }
 
