@@ -173,10 +173,13 @@ func allowed(t *testing.T, r rendering) {
 			}
 		}
 		c := p.Spec.Containers[0]
+		if !slices.Equal(c.Command, []string{"/usr/bin/dibs"}) {
+			t.Errorf("%s: %q", name, c.Command)
+		}
 		if p.Spec.AutomountServiceAccountToken == nil || *p.Spec.AutomountServiceAccountToken || !*c.SecurityContext.ReadOnlyRootFilesystem || *p.Spec.EnableServiceLinks {
 			t.Errorf("%s: %+v", name, p.Spec)
 		}
-		if c.Env[0].Value != "/var/lib/dibs" || c.Env[1].Value != c.VolumeMounts[2].MountPath+"/store" || len(p.Spec.Volumes) < 3 || p.Spec.Volumes[2].Secret == nil {
+		if c.Env[0].Value != c.VolumeMounts[0].MountPath+"/dir" || c.Env[1].Value != c.VolumeMounts[2].MountPath+"/store" || len(p.Spec.Volumes) < 3 || p.Spec.Volumes[2].Secret == nil {
 			t.Errorf("%s: %+v, %+v", name, c.Env, c.VolumeMounts)
 		}
 	}

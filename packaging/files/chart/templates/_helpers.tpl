@@ -103,6 +103,7 @@ volumes:
 {{/* What containers of all sorts have. */}}
 {{- define "dibs.container" -}}
 image: {{ include "dibs.image" (dict "root" .root "own" .own.image) | quote }}
+command: [/usr/bin/dibs] # your image may have another entrypoint
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext:
   allowPrivilegeEscalation: false
@@ -114,8 +115,9 @@ resources:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 env:
+  # Below the volume, which everybody may write to: dibs makes it, for itself.
   - name: DIBS_DIR
-    value: /var/lib/dibs
+    value: /run/dibs/state/dir
   - name: DIBS_STORE_FILE
     value: /run/dibs/store/store
   {{- with .own.env }}
@@ -127,7 +129,7 @@ envFrom:
 {{- end }}
 volumeMounts:
   - name: dibs-state
-    mountPath: /var/lib/dibs
+    mountPath: /run/dibs/state
   - name: dibs-tmp
     mountPath: /tmp
   - name: dibs-store
