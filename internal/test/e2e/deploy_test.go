@@ -209,10 +209,14 @@ func TestDeployRefuses(t *testing.T) {
 	for change, says := range map[string]string{
 		"schedule: '*/10 * * * * *'":                                  "shop/invoices: */10 * * * * *: cron starts at whole minutes",
 		"schedule: '15 4 1 * *', env_from: {TOKEN: 'env:SHOP_TOKEN'}": `shop/invoices: its secret "env:SHOP_TOKEN" is in the environment`,
+		"schedule: '15 4 1 * *', env_from: {TOKEN: 'file:token'}":     "shop/invoices: its secret file:token has a relative path, and cron starts entries elsewhere: write file:" + filepath.Dir(m) + "/token",
+		"schedule: '15 4 1 * *', dir: work":                           "shop/invoices: its dir work is relative, and cron starts entries elsewhere: write an absolute path",
 	} {
 		w.write("jobs.yaml", strings.Replace(shopJobs, "schedule: '15 4 1 * *'", change, 1))
 		w.asCron("apply", m, "--to", to).exits(2, patience).says(says)
 	}
+	w.write("jobs.yaml", strings.Replace(shopJobs, "[echo, '100%']", "[bin/invoices]", 1))
+	w.asCron("apply", m, "--to", to).exits(2, patience).says("shop/invoices: its program bin/invoices is relative")
 	w.dibs("apply", w.write("jobs.yaml", shopJobs), "--to", to).exits(2, patience).says("entries do not get it")
 	if _, err := os.Stat(table); err == nil {
 		t.Error("something was written")

@@ -242,6 +242,27 @@ func (o entryOptions) nameStore(w *wanted, c *deploy.Entry) error {
 	return nil
 }
 
+// beside is a path as it was probably meant: from the folder of the manifest.
+func (o entryOptions) beside(prefix, path string) string {
+	if source.IsAddress(o.serveOptions.source) {
+		return prefix + "/" + path
+	}
+	return prefix + filepath.Join(filepath.Dir(o.serveOptions.source), path)
+}
+
+// relative refuses a command that depends on the directory in which dibs starts.
+func (o entryOptions) relative(c *job.Command) error {
+	switch {
+	case c == nil:
+		return nil
+	case c.Dir != "" && !filepath.IsAbs(c.Dir):
+		return fmt.Errorf("its dir %s is relative", c.Dir)
+	case c.Dir == "" && len(c.Args) > 0 && strings.Contains(c.Args[0], "/") && !filepath.IsAbs(c.Args[0]):
+		return fmt.Errorf("its program %s is relative", c.Args[0])
+	}
+	return nil
+}
+
 // add makes the entries of a job.
 func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error {
 	key := spec.Key()
@@ -255,7 +276,12 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 			return fmt.Errorf("%s: %w", key, err)
 		} else if strings.HasPrefix(at, "env:") && !o.inContainer() {
 			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not get: keep it in a file (file:/path)", key, ref)
+		} else if path, is := strings.CutPrefix(at, "file:"); is && !o.inContainer() && !filepath.IsAbs(path) {
+			return fmt.Errorf("%s: its secret file:%s has a relative path, and %s starts entries elsewhere: write %s", key, path, w.target.name, o.beside("file:", path))
 		}
+	}
+	if err := o.relative(spec.Command); err != nil && !o.inContainer() {
+		return fmt.Errorf("%s: %w, and %s starts entries elsewhere: write an absolute path", key, err, w.target.name)
 	}
 	zone, err := schedule.LoadZone(spec.Timezone)
 	if err != nil {
