@@ -9,7 +9,7 @@ PROCESSES := -e /internal/test/e2e -e /internal/test/stress -e /internal/test/pa
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
-.PHONY: help build run held test test-race test-long chaos million mutants lint bench fuzz dist
+.PHONY: help build run held test test-race test-long chaos million mutants lint bench fuzz dist boot
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -74,6 +74,12 @@ million: ## a million tasks in and out of each of STORES, charts in docs/img; LO
 	for store in $(STORES); do DIBS_TEST_LONG=$(LONG) DIBS_TEST_PICTURES=$(CURDIR)/docs/img \
 		$(GO) test -count=1 -timeout 3h -v -run "^TestAMillionInAndOut$$/^$$store$$" ./internal/test/stress/million || status=1; \
 	done; exit $$status
+
+# Where the virtual machine's system is kept for the next time.
+BOOT ?= $(CURDIR)/.boot
+
+boot: dist ## boot a Debian in a virtual machine: services, timers, a power cut; ten minutes; needs root, qemu, debootstrap
+	@mkdir -p $(BOOT) && DIBS_TEST_BOOT=$(BOOT) $(GO) test -count=1 -v -timeout 60m -run '^TestBoot$$' ./internal/test/boot
 
 # Which bugs: all, those of a package (./lease), or one (lease/acquire-unbounded).
 PKG ?= all

@@ -110,8 +110,10 @@ func (r *release) contents(stage, binary string) (files.Contents, error) {
 	add(from("store"), "/etc/dibs/store", "config|noreplace", 0o640, "dibs")
 	add("", "/etc/dibs/jobs.d", "dir", 0o755, "root")
 	add("", "/etc/dibs/work", "dir", 0o755, "root")
+	// The host's own directory is root's, who shares it with the services. In another user's, root's dibs would refuse
+	// to work. postinstall.sh adds the bit that gives what is made there to the group.
 	all = append(all, &files.Content{Destination: "/var/lib/dibs", Type: "dir",
-		FileInfo: &files.ContentFileInfo{Owner: "dibs", Group: "dibs", Mode: 0o750, MTime: r.at}})
+		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "dibs", Mode: 0o770, MTime: r.at}})
 	made, err := r.made()
 	if err != nil {
 		return nil, err

@@ -223,7 +223,12 @@ func (d *Dir) share(parent *Dir) error {
 			return &fs.PathError{Op: "chgrp", Path: d.path, Err: err}
 		}
 	}
-	if err := unix.Fchmod(fd, 0o2770); err != nil {
+	err := unix.Fchmod(fd, 0o2770)
+	if errors.Is(err, unix.EPERM) {
+		// systemd's RestrictSUIDSGID= forbids the bit that gives the group what is made inside. dibs does that itself.
+		err = unix.Fchmod(fd, 0o770)
+	}
+	if err != nil {
 		return &fs.PathError{Op: "chmod", Path: d.path, Err: err}
 	}
 	return unix.Fstat(fd, &d.st)

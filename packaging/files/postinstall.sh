@@ -2,4 +2,6 @@
 # This starts nothing: a new server runs no jobs until an administrator starts it. A running server uses the new binary
 # after its restart; restart one server at a time.
 set -e
+# What is made in the host's own directory belongs to the services too.
+chmod g+s /var/lib/dibs
 if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi

@@ -86,7 +86,7 @@ func resolve(flag string) (address, error) {
 				return address{}, fmt.Errorf("the file that names the store, %s: %w", path, err)
 			}
 		case said || !errors.Is(err, fs.ErrNotExist):
-			return address{}, fmt.Errorf("the file that names the store: %w", err)
+			return address{}, unread(err)
 		}
 	}
 	if text == "" {
@@ -100,6 +100,15 @@ func resolve(flag string) (address, error) {
 		return address{}, fmt.Errorf("%s: %w", from, err)
 	}
 	return address{Config: c, file: file}, nil
+}
+
+// unread says that the file that names the store cannot be read, and what a user can do who may not.
+func unread(err error) error {
+	cure := ""
+	if errors.Is(err, fs.ErrPermission) {
+		cure = "; root and the file's group may: use sudo, or name a store of your own with --store or DIBS_STORE"
+	}
+	return fmt.Errorf("the file that names the store: %w%s", err, cure)
 }
 
 // implied is the address where nobody named a store: this host's own directory.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -61,6 +62,18 @@ func TestWhoMayReadTheStoreFile(t *testing.T) {
 		if got := readers(unix.Stat_t{Gid: uint32(gid)}); err != nil || got != doctor.ServiceGroup {
 			t.Errorf("group %s: %q, %v", g.Name, got, err)
 		}
+	}
+}
+
+// Who may not read the file is told what to do.
+func TestTheStoreFileIsOthers(t *testing.T) {
+	_, err := os.ReadFile(filepath.Join(t.TempDir(), "none"))
+	if got := unread(err).Error(); strings.Contains(got, "sudo") {
+		t.Error(got)
+	}
+	err = unread(&fs.PathError{Op: "open", Path: "/etc/dibs/store", Err: unix.EACCES})
+	if got := err.Error(); !strings.Contains(got, "/etc/dibs/store: permission denied; root and the file's group may: use sudo, or name a store of your own") {
+		t.Error(got)
 	}
 }
 
