@@ -25,7 +25,6 @@ const missed = 130 * time.Second
 
 // DIBS_TEST_BOOT is a folder for the system, which a first run makes (some minutes) and later ones use again; make
 // boot sets it. The deb of make dist must be there.
-// Holds: promise 24.
 func TestBoot(t *testing.T) {
 	work := os.Getenv("DIBS_TEST_BOOT")
 	if work == "" {
