@@ -276,7 +276,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 			return fmt.Errorf("%s: %w", key, err)
 		} else if strings.HasPrefix(at, "env:") && !o.inContainer() {
 			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not get: keep it in a file (file:/path)", key, ref)
-		} else if path, is := strings.CutPrefix(at, "file:"); is && !o.inContainer() && !filepath.IsAbs(path) {
+		} else if path, is := strings.CutPrefix(ref, "file:"); is && !o.inContainer() && !filepath.IsAbs(path) {
 			return fmt.Errorf("%s: its secret file:%s has a relative path, and %s starts entries elsewhere: write %s", key, path, w.target.name, o.beside("file:", path))
 		}
 	}
