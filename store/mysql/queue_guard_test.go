@@ -353,12 +353,18 @@ func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 	exec(t, db, "INSERT INTO dibs_task_wakes (ns, hash, limit_key, slots) VALUES (?, ?, 'l', 1)", c.Namespace, hash[:])
 	if err := s.Queue.(queues).step(t.Context(), func(b *txn) error {
 		err := b.lock([]wake{{hash: hash}}, false, nothing)
-		if l := b.limits[hash]; err == nil && (len(l.open) > mostOpen || len(b.wakes) != 1) {
+		l := b.limits[hash]
+		if err == nil && (len(l.open) > mostOpen || len(b.wakes) != 1) {
 			t.Errorf("a step reads %d, and leaves %v", len(l.open), b.wakes)
 		}
-		b.settle(b.limits[hash])
-		if err := errors.Join(err, b.settleAll()); err != nil || len(b.flips) > mostFlips {
+		b.settle(l)
+		if err := errors.Join(err, b.settleAll()); err != nil || len(b.flips) != mostFlips {
 			t.Errorf("a step blocks %d, %v", len(b.flips), err)
+		}
+		for i, w := range l.open { // nobody is to be available behind one that is blocked
+			if _, blocked := b.flips[w.id]; blocked != (i >= len(l.open)-mostFlips) {
+				t.Fatalf("task %d of %d in line: blocked %v", i, len(l.open), blocked)
+			}
 		}
 		b.done = true // nothing of it is carried out
 		return err
