@@ -21,6 +21,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	jsonstrict "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/dibs-run/dibs/store"
 )
 
 const chartFolder = "../../../packaging/files/chart"
@@ -117,8 +119,8 @@ serve:
   env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: shop, key: token}}}]
   resources: {requests: {cpu: 50m, memory: 64Mi}}
 workers:
-  mail: {queues: [mail, "slow one"], command: [php, "/srv/it's \"here\".php"], slots: 4, replicas: 3}
-  big: {queues: [big], command: [run], image: {repository: big, tag: "sha256:0123"}, terminationGracePeriodSeconds: 90, grace: 60s}
+  mail: {queues: [mail, slow], command: [php, "/srv/it's \"here\".php"], slots: 1000000, replicas: 3}
+  big: {queues: [big], command: [run], image: {repository: big, tag: "sha256:0123"}, terminationGracePeriodSeconds: 90, grace: 1m}
 `
 
 // The chart's objects decode strictly into the API's types, their pods pass the standard "restricted", and Helm finds
@@ -209,14 +211,14 @@ func TestTheChartSaysWhatItsValuesSay(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	mail := r.all["Deployment prod-dibs-work-mail"].(*appsv1.Deployment)
-	if got := strings.Join(mail.Spec.Template.Spec.Containers[0].Args, "|"); *mail.Spec.Replicas != 3 || got != `work|mail|slow one|--grace=12s|--slots=4|--log-json|--|php|/srv/it's "here".php` {
+	if got := strings.Join(mail.Spec.Template.Spec.Containers[0].Args, "|"); *mail.Spec.Replicas != 3 || got != `work|mail|slow|--grace=12s|--slots=1000000|--log-json|--|php|/srv/it's "here".php` {
 		t.Errorf("%s", got)
 	}
 	big := r.all["Deployment prod-dibs-work-big"].(*appsv1.Deployment).Spec.Template.Spec
 	if big.Containers[0].Image != "big@sha256:0123" || *big.TerminationGracePeriodSeconds != 90 {
 		t.Errorf("%+v", big)
 	}
-	if !strings.Contains(r.notes, "deployment/prod-dibs-serve -- dibs doctor") || !strings.Contains(r.notes, "Worker mail does the tasks of mail, slow one") {
+	if !strings.Contains(r.notes, "deployment/prod-dibs-serve -- dibs doctor") || !strings.Contains(r.notes, "Worker mail does the tasks of mail, slow") {
 		t.Errorf("the notes:\n%s", r.notes)
 	}
 	j := r.all["Job prod-dibs-init"]
@@ -264,9 +266,19 @@ func TestTheChartRefuses(t *testing.T) {
 		"": "the pods need a store",
 		"store: {url: 'redis://x', existingSecret: s}":                                                                                 "set one of them",
 		"store: {url: /var/lib/dibs}":                                                                                                  "pods share no directory",
+		"store: {url: 'http://x'}":                                                                                                     "want one address of a server",
+		"store: {url: \"redis://a\\nredis://b\"}":                                                                                      "want one address of a server",
 		"store: {existingSecret: s}":                                                                                                   "--set-file serve.manifest=jobs.yaml",
 		"store: {existingSecret: s}\nserve: {manifest: x, existingConfigMap: z}":                                                       "set one of them",
 		"store: {existingSecret: s}\nserve: {manifest: '" + strings.Repeat("x", 1_000_001) + "'}":                                      "a ConfigMap holds 1 MiB",
+		"store: {existingSecret: s}\nserve: {enabled: false}":                                                                          "there is nothing to run",
+		"store: {existingSecret: s}\nserve: {manifest: x, drain: 10m}":                                                                 "set terminationGracePeriodSeconds to 618 or more",
+		"store: {existingSecret: s}\nserve: {manifest: x, podLabels: {helm.sh/chart: x}}":                                              "the chart sets helm.sh/chart itself",
+		"store: {existingSecret: s}\nserve: {manifest: x}\nfullnameOverride: 'a\"b'":                                                   "fullnameOverride",
+		"store: {existingSecret: s}\nserve: {manifest: x}\nsecurityContext: {runAsUser: 0}":                                            "runAsUser",
+		"store: {existingSecret: s}\nserve: {manifest: x}\nsecurityContext: {runAsNonRoot: false}":                                     "runAsNonRoot",
+		"store: {existingSecret: s}\nserve: {enabled: false}\nworkers: {a: {queues: [--store=x], command: [c]}}":                       "queues",
+		"store: {existingSecret: s}\nserve: {enabled: false}\nworkers: {a: {queues: [q], command: [c], grace: 30s}}":                   "workers.a: after SIGTERM work may go on for 30s",
 		"store: {existingSecret: s}\nserve: {replica: 3}":                                                                              "replica",
 		"store: {existingSecret: s}\nserve: {manifest: x, drain: 12}":                                                                  "drain",
 		"store: {existingSecret: s}\nserve: {enabled: false}\nworkers: {a: {queues: [q]}}":                                             "command",
@@ -279,12 +291,22 @@ func TestTheChartRefuses(t *testing.T) {
 	}
 }
 
+// Every store that is a server is one for the chart, and no other is.
+func TestTheChartKnowsTheStores(t *testing.T) {
+	for _, scheme := range store.Schemes {
+		_, err := rendered("prod", "store: {url: '"+scheme+"://x/y'}\nserve: {manifest: x}")
+		if shared := scheme != "file" && scheme != "memory"; shared != (err == nil) {
+			t.Errorf("%s: %v", scheme, err)
+		}
+	}
+}
+
 // Two releases in a namespace have no name in common, and a long name stays within what Kubernetes takes.
 func TestTwoReleasesOfTheChart(t *testing.T) {
 	long := strings.Repeat("r", 52)
 	all := map[string]bool{}
-	for _, release := range []string{"a", "dibs", "b-dibs", long} {
-		r, err := rendered(release, usual)
+	for _, release := range []string{"a", "dibs", "a-dibs", "dibs-work", "dibs-dibs", long, long + "x"} {
+		r, err := rendered(release, usual+"  serve: {queues: [q], command: [c]}\n")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -243,15 +243,15 @@ func (o entryOptions) nameStore(w *wanted, c *deploy.Entry) error {
 }
 
 // beside is a path as it was probably meant: from the folder of the manifest.
-func (o entryOptions) beside(prefix, path string) string {
+func (o entryOptions) beside(path string) string {
 	if source.IsAddress(o.serveOptions.source) {
-		return prefix + "/" + path
+		return "/" + path
 	}
-	return prefix + filepath.Join(filepath.Dir(o.serveOptions.source), path)
+	return filepath.Join(filepath.Dir(o.serveOptions.source), path)
 }
 
 // relative refuses a command that depends on the directory in which dibs starts.
-func (o entryOptions) relative(c *job.Command) error {
+func relative(c *job.Command) error {
 	switch {
 	case c == nil:
 		return nil
@@ -277,10 +277,11 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		} else if strings.HasPrefix(at, "env:") && !o.inContainer() {
 			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not get: keep it in a file (file:/path)", key, ref)
 		} else if path, is := strings.CutPrefix(ref, "file:"); is && !o.inContainer() && !filepath.IsAbs(path) {
-			return fmt.Errorf("%s: its secret file:%s has a relative path, and %s starts entries elsewhere: write %s", key, path, w.target.name, o.beside("file:", path))
+			return fmt.Errorf("%s: its secret %s has a relative path, and %s starts entries elsewhere: write file:%s",
+				key, ref, w.target.name, o.beside(path))
 		}
 	}
-	if err := o.relative(spec.Command); err != nil && !o.inContainer() {
+	if err := relative(spec.Command); err != nil && !o.inContainer() {
 		return fmt.Errorf("%s: %w, and %s starts entries elsewhere: write an absolute path", key, err, w.target.name)
 	}
 	zone, err := schedule.LoadZone(spec.Timezone)

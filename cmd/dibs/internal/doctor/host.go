@@ -108,7 +108,8 @@ func StoreFile(path string, mode os.FileMode, services string) []Finding {
 		return nil
 	}
 	if services != "" {
-		return []Finding{found(Error, "store-file-mode", path, "chmod 0640 "+path, "Its mode is %04o, and it may contain the store's password: only root and group %s may read it (rule H3).", mode.Perm(), services)}
+		return []Finding{found(Error, "store-file-mode", path, "chmod 0640 "+path,
+			"Its mode is %04o, and it may contain the store's password: only root and group %s may read it (rule H3).", mode.Perm(), services)}
 	}
 	return []Finding{found(Error, "store-file-mode", path, "chmod 0600 "+path, "Its mode is %04o, and it may contain the store's password: only its owner may read it (rule H3).", mode.Perm())}
 }

@@ -1,21 +1,42 @@
-{{- define "dibs.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{/* The first part of all names. It tells two releases apart: the Job of dibs init is a hook, and Helm does not ask whose
+that is. 40 characters leave room for -serve, -init and -work-NAME. */}}
+{{- define "dibs.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if eq .Release.Name "dibs" -}}
+dibs
+{{- else if gt (len .Release.Name) 35 -}}
+{{- printf "%s-%s-dibs" (.Release.Name | trunc 26) (.Release.Name | sha256sum | trunc 8) -}}
+{{- else -}}
+{{- .Release.Name }}-dibs
+{{- end -}}
 {{- end -}}
 
-{{/* The first part of all names. 40 characters leave room for -serve, -init and -work-NAME. */}}
-{{- define "dibs.fullname" -}}
-{{- $name := include "dibs.name" . -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{/* Seconds of a duration in one unit, as the schema has it. */}}
+{{- define "dibs.seconds" -}}
+{{- $n := regexFind "[0-9]+" . | int64 -}}
+{{- if hasSuffix "h" . }}{{ mul $n 3600 }}{{ else if hasSuffix "m" . }}{{ mul $n 60 }}{{ else }}{{ $n }}{{ end -}}
+{{- end -}}
+
+{{/* Refuses what lets the kubelet kill a pod before dibs is done: .of, .drain, .grace. */}}
+{{- define "dibs.stops" -}}
+{{- $least := add (include "dibs.seconds" .drain | int64) 18 -}}
+{{- if lt (int64 .grace) $least -}}
+{{- fail (printf "%s: after SIGTERM work may go on for %s, and dibs needs up to 18 s more: set terminationGracePeriodSeconds to %d or more" .of .drain $least) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses labels that the chart sets itself. */}}
+{{- define "dibs.ownLabels" -}}
+{{- range $key, $value := .labels -}}
+{{- if or (hasPrefix "app.kubernetes.io/" $key) (hasPrefix "helm.sh/" $key) -}}
+{{- fail (printf "%s.podLabels: the chart sets %s itself" $.of $key) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "dibs.selector" -}}
-app.kubernetes.io/name: {{ include "dibs.name" .root | quote }}
+app.kubernetes.io/name: dibs
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component | quote }}
 {{- end -}}
