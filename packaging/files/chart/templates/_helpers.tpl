@@ -1,5 +1,5 @@
-{{/* The first part of all names. It tells two releases apart: the Job of dibs init is a hook, and Helm does not ask whose
-that is. 40 characters leave room for -serve, -init and -work-NAME. */}}
+{{/* The first part of all names. It tells two releases apart: the Job of dibs init is a hook, and Helm does not ask
+whose that is. 40 characters leave room for -serve, -init and -work-NAME. */}}
 {{- define "dibs.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
