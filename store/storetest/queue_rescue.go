@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,8 @@ var rescuePromises = []promise{
 	{"suspects are given one at a time", suspectsSingly},
 	{"suspects are given in order, whether they have a limit or not", suspectsInOrder},
 	{"a suspect that may not be given is not ended for its limit either", suspectsLeftAlone},
+	// Holds: Q4, Q5.
+	{"suspects that may not be given hide nobody, in the later queues either", suspectsHideNobody},
 	// Holds: promise 19.
 	{"a death counts against a suspect only when its start was written", suspectCrashes},
 	{"one that took a worker down is given only to who asks for it", crashersApart},
@@ -135,6 +138,31 @@ func suspectsInOrder(w *world) {
 	w.order("a suspect before others", ids(got.Tasks), []task.ID{suspects[3], healthy[2]})
 	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
 	w.order("what is left", ids(got.Tasks), []task.ID{suspects[4], healthy[1], healthy[0]})
+}
+
+// suspectsHideNobody: suspects with limits of their own stand first in a queue that comes after another one, and a
+// worker that wants one task, and no suspect, gets what stands behind them.
+func suspectsHideNobody(w *world) {
+	var hard []task.Spec
+	for i := range 5 {
+		s := limited(fmt.Sprint("l", i), 1)
+		s.Priority = 5
+		hard = append(hard, s)
+	}
+	worker := w.worker(w.s)
+	for range w.add(hard...) {
+		w.fetch(worker, 1)
+	}
+	equal(w, "rescued", w.dies(worker).Rescued, len(hard))
+	other := some()
+	other.Queue = "p"
+	id := w.add1(limited("m", 1))
+	first := w.add1(other)
+	healthy := w.worker(w.s)
+	for n, want := range []task.ID{first, id} {
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: healthy, Queues: []string{"p", "q"}, Max: 1})
+		w.order(fmt.Sprint("fetch ", n), ids(got.Tasks), []task.ID{want})
+	}
 }
 
 func suspectsLeftAlone(w *world) {

@@ -224,15 +224,37 @@ func (s Subject) rolling(t *testing.T, dir string) {
 	stop()
 	wg.Wait()
 	endNewer()
-	eventually(t, "all tasks", func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(f.tasks) >= len(enqueued)
-	})
+	f.all(st, enqueued)
 	eventually(t, "a tick of the older server that was started again", func() bool { return ran("older again") >= 1 })
 	eventually(t, "every tick", f.whole)
 	endAgain()
 	f.judge(st, enqueued)
+}
+
+// all waits until each task ran, and says of one that does not what has become of it.
+func (f *fleet) all(st *store.Store, enqueued map[task.ID]bool) {
+	f.Helper()
+	missing := func() (ids []task.ID) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for id := range enqueued {
+			if len(f.tasks[id]) == 0 {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	for end := time.Now().Add(time.Minute); len(missing()) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().Before(end) {
+			continue
+		}
+		for _, id := range missing() {
+			x, _, there, err := st.Tasks.Task(context.Background(), id)
+			f.Errorf("task %d of %d did not run: it is there: %v, %v; %+v", id, len(enqueued), there, err, x)
+		}
+		workers, err := st.Tasks.Workers(context.Background())
+		f.Fatalf("the workers: %+v, %v", workers, err)
+	}
 }
 
 // whole says that each tick ran between the first and the last one.

@@ -485,7 +485,8 @@ DECLARE
   pick    bigint;
   picked  tid[];
   ends    int := 0;               -- tasks that were ended so far, of those that are waited for no longer or that displace others
-  reach  int;
+  wide    int;                    -- how many nominees of each queue it looks at
+  reach   int;                    -- how many other tasks
   heads   bigint[];
   tip     bigint;
   n       int;
@@ -525,7 +526,7 @@ BEGIN
   IF limited THEN
     limited := NOT dibs.queue_held(p_ns); -- before any lock, since it may write to the namespace's row
   END IF;
-  reach := least((2 * least(need, 200) + 20) * p_look, 2 * bound);
+  wide := least((2 * least(need, 200) + 20) * p_look, 2 * bound);
   IF limited THEN
     -- The limits that it comes to below, and those with notes. They are locked before any task is: an enqueue has
     -- limits locked, and may wait for a task's unique key.
@@ -535,7 +536,7 @@ BEGIN
       SELECT b.closed, b.kinds INTO closed, banned FROM dibs.queue_banned(p_ns, this, t_now) b;
       CONTINUE WHEN closed;
       kinds := ARRAY(SELECT o.kind FROM dibs.queue_open(this, p_kinds, banned, rated, allowed, 1000000) o);
-      spent := spent || dibs.queue_nominees(this, kinds, reach);
+      spent := spent || dibs.queue_nominees(this, kinds, wide);
     END LOOP;
     SELECT * INTO noted FROM dibs.queue_noted(p_ns, 100);
     PERFORM dibs.queue_add_limits(p_ns, spent || noted.ids);
@@ -577,7 +578,7 @@ BEGIN
 
     -- Tasks with a limit. The nominees name their limits; what is given is the first of each one's sub-queue.
     IF limited THEN
-      spent := dibs.queue_nominees(this, kinds, reach);
+      spent := dibs.queue_nominees(this, kinds, wide);
     END IF;
     IF limited AND spent <> '{}' THEN
       ahead := dibs.queue_heads(this, kinds, ranks, lows, most, need);
@@ -586,7 +587,7 @@ BEGIN
         suspect_key := dibs.queue_suspect(this, kinds, p_crashers);
         ahead := ahead || suspect_key;
       END IF;
-      IF cardinality(spent) = reach THEN
+      IF cardinality(spent) = wide THEN
         flags := flags | 4;
       END IF;
       -- Limits of nominees that have come since then are not waited for.
