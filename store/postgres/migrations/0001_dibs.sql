@@ -1417,6 +1417,9 @@ DECLARE
   tip     bigint;
   n       int;
 BEGIN
+  -- The end of a worker takes this lock alone: see queue_leave.
+  PERFORM pg_advisory_xact_lock_shared(1684628082, hashtext(p_owner));
+  t_now := dibs.now_us();
   me := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
   IF p_not_after <> 0 AND t_now > p_not_after THEN
     flags := 1;
@@ -1957,12 +1960,17 @@ BEGIN
 END $$;
 
 -- Forgets a worker that leaves, and rescues p_most of its tasks. Maintenance rescues the rest.
+--
+-- A fetch may be under way, even one whose client no longer waits for it. What it gives must not go to a worker that
+-- nobody looks at any more, so each fetch shares a lock, and the end of a worker takes it alone: queue_leave waits for
+-- the fetch, and queue_mark_gone passes the worker over.
 CREATE FUNCTION dibs.queue_leave(p_ns text, p_key bytea, p_owner text, p_token bigint, p_most int) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   me int;
 BEGIN
+  PERFORM pg_advisory_xact_lock(1684628082, hashtext(p_owner));
   UPDATE dibs.queue_workers SET gone = dibs.now_us() WHERE key = p_key AND owner = p_owner AND token = p_token AND ns = p_ns AND gone = 0
   RETURNING id INTO me;
   IF me IS NOT NULL THEN
@@ -1984,14 +1992,22 @@ BEGIN
     LIMIT dibs.queue_bound();
 END $$;
 
--- Marks those of some dead workers that have no tasks left as gone. A worker whose lease is live again is left alone.
+-- Marks those of some dead workers that have no tasks left as gone, 100 at most. A worker whose lease is live again is
+-- left alone, and one that has a fetch under way (see queue_leave) is left to the next round.
 CREATE FUNCTION dibs.queue_mark_gone(p_workers int[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  c record;
 BEGIN
-  UPDATE dibs.queue_workers w SET gone = CASE WHEN w.gone = 0 THEN dibs.now_us() ELSE w.gone END, unrescued = false
-  WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
-    AND (w.gone <> 0 OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token AND l.expires > dibs.now_us()));
+  FOR c IN SELECT w.id, w.owner FROM dibs.queue_workers w
+    WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5) LIMIT 100
+  LOOP
+    CONTINUE WHEN NOT pg_try_advisory_xact_lock(1684628082, hashtext(c.owner));
+    UPDATE dibs.queue_workers w SET gone = CASE WHEN w.gone = 0 THEN dibs.now_us() ELSE w.gone END, unrescued = false
+    WHERE w.id = c.id AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
+      AND (w.gone <> 0 OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token AND l.expires > dibs.now_us()));
+  END LOOP;
 END $$;
 
 -- Expiry and retention.

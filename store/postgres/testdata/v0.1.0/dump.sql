@@ -491,6 +491,9 @@ DECLARE
   tip     bigint;
   n       int;
 BEGIN
+  -- The end of a worker takes this lock alone: see queue_leave.
+  PERFORM pg_advisory_xact_lock_shared(1684628082, hashtext(p_owner));
+  t_now := dibs.now_us();
   me := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
   IF p_not_after <> 0 AND t_now > p_not_after THEN
     flags := 1;
@@ -1066,6 +1069,7 @@ CREATE FUNCTION dibs.queue_leave(p_ns text, p_key bytea, p_owner text, p_token b
 DECLARE
   me int;
 BEGIN
+  PERFORM pg_advisory_xact_lock(1684628082, hashtext(p_owner));
   UPDATE dibs.queue_workers SET gone = dibs.now_us() WHERE key = p_key AND owner = p_owner AND token = p_token AND ns = p_ns AND gone = 0
   RETURNING id INTO me;
   IF me IS NOT NULL THEN
@@ -1143,10 +1147,17 @@ CREATE FUNCTION dibs.queue_mark_gone(p_workers integer[]) RETURNS void
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
+DECLARE
+  c record;
 BEGIN
-  UPDATE dibs.queue_workers w SET gone = CASE WHEN w.gone = 0 THEN dibs.now_us() ELSE w.gone END, unrescued = false
-  WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
-    AND (w.gone <> 0 OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token AND l.expires > dibs.now_us()));
+  FOR c IN SELECT w.id, w.owner FROM dibs.queue_workers w
+    WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5) LIMIT 100
+  LOOP
+    CONTINUE WHEN NOT pg_try_advisory_xact_lock(1684628082, hashtext(c.owner));
+    UPDATE dibs.queue_workers w SET gone = CASE WHEN w.gone = 0 THEN dibs.now_us() ELSE w.gone END, unrescued = false
+    WHERE w.id = c.id AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
+      AND (w.gone <> 0 OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token AND l.expires > dibs.now_us()));
+  END LOOP;
 END $$;
 
 
