@@ -157,18 +157,26 @@ func (m *meddler) act(ctx context.Context) error {
 	return err
 }
 
+// inTransaction is a transaction of a caller's. What its two calls lock is in no order, so it may be undone; then it
+// is tried again, as by any caller.
 func (m *meddler) inTransaction(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, m.address)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		x := QueueTx(tx, m.ns)
-		if _, err := x.Enqueue(ctx, m.specs()); err != nil {
+	specs, ends := m.specs(), m.ends()
+	for n := 1; ; n++ {
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			x := QueueTx(tx, m.ns)
+			if _, err := x.Enqueue(ctx, specs); err != nil {
+				return err
+			}
+			_, err := x.Finish(ctx, m.w, ends)
+			return err
+		})
+		if !refused(err, "40P01") || n == 5 {
 			return err
 		}
-		_, err := x.Finish(ctx, m.w, m.ends())
-		return err
-	})
+	}
 }

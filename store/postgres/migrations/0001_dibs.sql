@@ -1807,8 +1807,10 @@ BEGIN
         WHERE NOT q.id = ANY (busy);
       END IF;
     ELSIF p_verdicts IS NOT NULL OR lims <> '{}' THEN
-      -- More than one statement below touches them. All are locked first, so that they are locked in order.
-      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE;
+      -- More than one statement below touches them. All are locked first, so that they are locked in order. One that runs
+      -- here no longer is not waited for: whoever has it may be waiting for this transaction, if it is a caller's.
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+        ORDER BY x.id FOR NO KEY UPDATE;
     END IF;
     t_now := dibs.now_us();
     IF lims <> '{}' THEN
