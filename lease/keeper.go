@@ -305,14 +305,16 @@ func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, er
 }
 
 // Unshared returns the holders of live leases that exclude nobody (OnceKey), by their nonces: those of runs under
-// the policy Allow, and of processes.
+// the policy Allow, and of processes. It tells the Keeper the store's time, as any other call does.
 func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
 	defer cancel()
+	sent := k.clock.Boot()
 	r, err := k.store.List(ctx, oncePrefix, false)
 	if err != nil {
 		return nil, unavailable("list leases", err)
 	}
+	k.time.sample(r.Now, sent, k.clock.Boot())
 	owners := make(map[Nonce]Holder, len(r.Answers))
 	for _, a := range r.Answers {
 		owners[a.Record.Owner] = a.Record.Holder

@@ -61,7 +61,7 @@ type Store interface {
 	Read(ctx context.Context, keys []Key) (Reply, error)
 
 	// List returns the records whose keys begin with prefix, sorted by key, at most 10,000. It returns live ones
-	// only; with all, also free ones.
+	// only; with all, also free ones. It answers the store's time, whether or not there are any.
 	List(ctx context.Context, prefix string, all bool) (Reply, error)
 }
 

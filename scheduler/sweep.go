@@ -25,6 +25,7 @@ type sweeper struct {
 func (w *sweeper) run(ctx, accept, work context.Context) {
 	t := time.NewTicker(w.every())
 	defer t.Stop()
+	defer w.turns.leave()
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,6 +47,13 @@ const mostTried = 10_000
 func (w *sweeper) once(ctx, accept, work context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.b.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
+	late := context.AfterFunc(ctx, w.turns.leave) // whatever the sweep still waits for
+	swept := false
+	defer func() {
+		if late(); !swept { // another server may be able to
+			w.turns.leave()
+		}
+	}()
 	undelivered := w.deliver(ctx)
 	if err := w.readPeers(ctx); err != nil {
 		clear(w.abandoned.gone) // who comes and goes now is not seen
@@ -58,18 +66,17 @@ func (w *sweeper) once(ctx, accept, work context.Context) error {
 		failed = nil
 		w.log.Debug("records on this host are being delivered to the store", "event", "delivering")
 	}
-	turn, err := w.turns.take(ctx, w, pending)
+	mine, err := w.turns.take(ctx, w, pending)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
 	w.checkClock(ctx)
 	w.recorder.flush(ctx, false)
-	if turn == nil {
+	if !mine {
 		return failed
 	}
-	defer turn()
 	err = w.forAll(ctx, accept, work, pending)
-	w.sick = err != nil
+	swept, w.sick = err == nil, err != nil
 	return errors.Join(failed, err)
 }
 
@@ -129,7 +136,8 @@ func (w *sweeper) patience(undelivered error) error {
 	return nil
 }
 
-// readPeers asks the store which servers are live.
+// readPeers asks the store which servers are live. The answer tells the time as well: nothing is concluded by a clock
+// that has stepped.
 func (w *sweeper) readPeers(ctx context.Context) error {
 	me, err := w.b.Book.Server(ctx)
 	if err != nil {

@@ -2,14 +2,18 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // crashes has the server that runs the job's tick at an instant vanish d after that, and says when the tick was
@@ -128,4 +132,95 @@ func TestWhoCannotTakeOverKeepsNobodyFromIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sweeps returns the host of the server whose turn it is; "" if it is nobody's.
+func (w *world) sweeps(t *testing.T) string {
+	t.Helper()
+	r, err := w.b.Store().Leases.List(t.Context(), "app@", false)
+	if err != nil || len(r.Answers) > 1 {
+		t.Fatal(r, err)
+	}
+	if len(r.Answers) == 0 {
+		return ""
+	}
+	return r.Answers[0].Record.Holder.Host
+}
+
+// The server that sweeps keeps the turn, and asks for it no more. When it stops, another one has it with its next
+// sweep.
+// Holds: T15.
+func TestTheTurnIsKeptUntilTheServerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newWorld(t), new(meter)
+		first, second := w.metered(1, m), w.host(2, 0)
+		daily := func() *scheduler.Job { return newJob(t, "0 3 * * *", w.target(0), nil) }
+		first.start(t, daily())
+		time.Sleep(1100 * time.Millisecond)
+		second.start(t, daily())
+		time.Sleep(time.Minute)
+		m.take()
+		time.Sleep(time.Minute)
+		calls, _, _ := m.take()
+		if n := calls["acquire"] + calls["release"] + calls["read"]; n > 0 || calls["owed"] < 19 {
+			t.Errorf("calls of a server that sweeps, within a minute: %v", calls)
+		}
+		if got := w.sweeps(t); got != first.backend.Self.Host {
+			t.Errorf("%s sweeps", got)
+		}
+		first.stop()
+		if got := w.sweeps(t); got != "" {
+			t.Errorf("%s has the turn after the stop", got)
+		}
+		time.Sleep(2*sweepEvery + 100*time.Millisecond)
+		if got := w.sweeps(t); got != second.backend.Self.Host {
+			t.Errorf("%s sweeps after the stop", got)
+		}
+		second.stop()
+	})
+}
+
+// unlisted are leases that cannot be listed while blind is set, and can be renewed.
+type unlisted struct {
+	lease.Store
+	blind *atomic.Bool
+}
+
+func (u unlisted) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
+	if u.blind.Load() {
+		return lease.Reply{}, errors.New("permission denied")
+	}
+	return u.Store.List(ctx, prefix, all)
+}
+
+// A server that cannot begin a sweep leaves the turn to others, though it can renew its lease.
+// Holds: T15.
+func TestAServerThatCannotSweepLeavesTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first, second, blind := w.host(1, 0), w.host(2, 0), new(atomic.Bool)
+		k, err := lease.NewKeeper(lease.Options{Store: unlisted{first.link, blind}, Clock: clock.Virtual{Start: time.Now().Add(-time.Hour)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		first.backend.Keeper = k
+		first.backend.Book = tick.NewBook(first.ticks, k, first.backend.Self)
+		first.Server = scheduler.NewServer(first.backend, "app")
+		first.start(t, newJob(t, "0 3 * * *", w.target(0), nil))
+		time.Sleep(1100 * time.Millisecond)
+		second.start(t, newJob(t, "0 3 * * *", w.target(0), nil))
+		time.Sleep(time.Minute)
+		if got := w.sweeps(t); got != first.backend.Self.Host {
+			t.Fatalf("%s sweeps", got)
+		}
+		blind.Store(true)
+		time.Sleep(3*sweepEvery + 100*time.Millisecond)
+		if got := w.sweeps(t); got != second.backend.Self.Host {
+			t.Errorf("%s sweeps", got)
+		}
+		blind.Store(false)
+		first.stop()
+		second.stop()
+	})
 }

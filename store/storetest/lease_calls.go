@@ -108,6 +108,9 @@ func (w *world) list(s *store.Store, prefix string, all bool) []lease.Key {
 	w.Helper()
 	r, err := s.Leases.List(w.ctx, prefix, all)
 	w.check("List", err)
+	if r.Now.IsZero() {
+		w.Errorf("List of %q tells no time", prefix)
+	}
 	keys := []lease.Key{}
 	for _, a := range r.Answers {
 		keys = append(keys, a.Record.Key)
