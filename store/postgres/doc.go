@@ -37,7 +37,8 @@
 //     Each band remembers a floor below which it has no task, so that dead entries of its index are not walked over
 //     again; migration 8 says how that is safe.
 //   - A step changes a bounded number of rows, and leaves the rest to the next.
-//   - Locks are taken in the order rates, limits by key, tasks by id. To insert a unique key may mean to wait for a
+//   - A fetch shares a lock of its worker, which the worker's end takes alone, and one of the namespace, which a pause
+//     takes alone. Rows are locked in the order rates, limits by key, tasks by id. To insert a unique key may mean to wait for a
 //     transaction that has touched the task which holds it, so limits are locked before any task is touched. Tasks
 //     that are merely looked for are passed over if another transaction has them (SKIP LOCKED).
 //   - Enqueue, Start and Finish are on disk when they are acknowledged, and so is a Fetch that gave slots of a limit.

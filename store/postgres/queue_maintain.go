@@ -21,6 +21,8 @@ const (
 	swept    = 500
 	// mostPassed is behind how many tasks of a dead worker that other transactions have it looks for the rest.
 	mostPassed = 1000
+	// mostForgotten is how many dead workers one step forgets. Each takes a place in the server's table of locks.
+	mostForgotten = 100
 )
 
 // Register records a worker; its lease must be live.
@@ -163,15 +165,21 @@ func (d *maintenance) rescue(ctx context.Context) error {
 	if err := d.db.run(ctx, "look for dead workers", do(sqlMaintain()[1], d.ns).each(busyRows(&dead))); err != nil || len(dead) == 0 {
 		return err
 	}
-	for _, w := range dead {
-		if err := d.takeFrom(ctx, &w); err != nil {
+	for some := range slices.Chunk(dead, mostForgotten) { // so that some are, even if the time is up before all of them
+		for _, w := range some {
+			if err := d.takeFrom(ctx, &w); err != nil {
+				return err
+			}
+			if w.Running > 0 {
+				d.Dead = append(d.Dead, w.Process)
+			}
+		}
+		ids := column(some, func(w busy) int32 { return w.id })
+		if err := d.db.run(ctx, "forget dead workers", do(sqlMaintain()[3], ids)); err != nil {
 			return err
 		}
-		if w.Running > 0 {
-			d.Dead = append(d.Dead, w.Process)
-		}
 	}
-	return d.db.run(ctx, "forget dead workers", do(sqlMaintain()[3], column(dead, func(w busy) int32 { return w.id })))
+	return nil
 }
 
 // takeFrom rescues what a dead worker has, behind what transactions of callers have, and counts it as w.Running.

@@ -246,7 +246,9 @@ CREATE TABLE dibs.pruned (
 -- kind in one queue. In each sub-queue of a limit, as many tasks are nominated as the limit has free slots, and all
 -- others are blocked (Q5).
 --
--- Locks. Rows are locked in the order: rates, limits by key, tasks by id. To insert a unique key may mean to wait for
+-- Locks. Before any row, a fetch shares two advisory locks: of its worker, which the worker's end takes alone, and of
+-- the namespace, which a pause takes alone. Their first numbers are "dibr" and "dibq" in ASCII.
+-- Rows are locked in the order: rates, limits by key, tasks by id. To insert a unique key may mean to wait for
 -- a transaction that has touched the task which holds it. So a step that has touched a task locks no limit any more,
 -- unless with SKIP LOCKED. Tasks that are merely looked for are taken with SKIP LOCKED and never waited for. A
 -- transaction of a caller's holds no lock on a limit: what it changes about a limit it leaves as a note in
@@ -1360,9 +1362,9 @@ END $$;
 -- order of sort_key, across the three kinds: a task with a limit waits while enough tasks without one stand before it
 -- (ahead).
 --
--- Locks: rates, then all limits that it may come to, then tasks. Limits and rates are waited for, tasks never are
--- (SKIP LOCKED): what another fetch has is its. The clock is read again after each wait, and not_after is checked
--- again.
+-- Locks: the worker and the namespace, which fetches share; rates, then all limits that it may come to, then tasks.
+-- All are waited for except tasks (SKIP LOCKED): what another fetch has is its. The clock is read again after each
+-- wait, and not_after is checked again.
 --
 -- Bounds: 1,000 rows, or 200 tasks with a limit; flags 4 and 16 say that there is more.
 --
@@ -1378,7 +1380,7 @@ DECLARE
   bound   CONSTANT int := dibs.queue_bound();
   gap     CONSTANT bigint := 2048; -- dead tasks before a band's floor is worth raising
   me      int;
-  t_now   bigint := dibs.now_us();
+  t_now   bigint;
   this    bigint;
   need    int := p_most;
   had     int;
@@ -1748,7 +1750,8 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   me int := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
 BEGIN
-  PERFORM FROM dibs.tasks t WHERE t.id = ANY (p_ids) ORDER BY t.id FOR NO KEY UPDATE;
+  PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+    ORDER BY x.id FOR NO KEY UPDATE;
   RETURN QUERY UPDATE dibs.tasks t SET begun = true, held = t.held AND t.hold <> -1
     FROM unnest(p_ids, p_tokens) q(id, token)
     WHERE t.id BETWEEN q.id AND q.id AND t.token = q.token AND t.state::int = 5 AND t.worker IS NOT DISTINCT FROM me AND me IS NOT NULL
@@ -1794,8 +1797,9 @@ BEGIN
       END IF;
     END IF;
     IF p_skip THEN
-      done := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
-      busy := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND NOT x.id = ANY (done));
+      done := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+        ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
+      busy := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND NOT x.id = ANY (done) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me);
       done := '{}';
       IF busy <> '{}' THEN
         RETURN QUERY SELECT -v FROM unnest(busy) v;
@@ -1807,9 +1811,10 @@ BEGIN
         WHERE NOT q.id = ANY (busy);
       END IF;
     ELSIF p_verdicts IS NOT NULL OR lims <> '{}' THEN
-      -- More than one statement below touches them. All are locked first, so that they are locked in order. One that runs
-      -- here no longer is not waited for: whoever has it may be waiting for this transaction, if it is a caller's.
-      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+      -- More than one statement below touches them. All are locked first, so that they are locked in order. One that
+      -- is this run's no longer is not waited for: whoever has it may be waiting for this transaction, if it is a
+      -- caller's.
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
         ORDER BY x.id FOR NO KEY UPDATE;
     END IF;
     t_now := dibs.now_us();
@@ -1965,7 +1970,8 @@ END $$;
 --
 -- A fetch may be under way, even one whose client no longer waits for it. What it gives must not go to a worker that
 -- nobody looks at any more, so each fetch shares a lock, and the end of a worker takes it alone: queue_leave waits for
--- the fetch, and queue_mark_gone passes the worker over.
+-- the fetch, and queue_mark_gone passes the worker over. A leave that has waited for lock_timeout fails and changes
+-- nothing; maintenance finds the worker once its lease is over.
 CREATE FUNCTION dibs.queue_leave(p_ns text, p_key bytea, p_owner text, p_token bigint, p_most int) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1994,8 +2000,9 @@ BEGIN
     LIMIT dibs.queue_bound();
 END $$;
 
--- Marks those of some dead workers that have no tasks left as gone, 100 at most. A worker whose lease is live again is
--- left alone, and one that has a fetch under way (see queue_leave) is left to the next round.
+-- Marks those of some dead workers that have no tasks left as gone. Each takes a lock of the server's table of locks,
+-- so the caller names 100 at most. A worker whose lease is live again is left alone, and one that has a fetch under way
+-- (see queue_leave) is left to the next round.
 CREATE FUNCTION dibs.queue_mark_gone(p_workers int[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -2003,7 +2010,7 @@ DECLARE
   c record;
 BEGIN
   FOR c IN SELECT w.id, w.owner FROM dibs.queue_workers w
-    WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5) LIMIT 100
+    WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
   LOOP
     CONTINUE WHEN NOT pg_try_advisory_xact_lock(1684628082, hashtext(c.owner));
     UPDATE dibs.queue_workers w SET gone = CASE WHEN w.gone = 0 THEN dibs.now_us() ELSE w.gone END, unrescued = false

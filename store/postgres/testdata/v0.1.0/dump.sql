@@ -452,7 +452,7 @@ DECLARE
   bound   CONSTANT int := dibs.queue_bound();
   gap     CONSTANT bigint := 2048; -- dead tasks before a band's floor is worth raising
   me      int;
-  t_now   bigint := dibs.now_us();
+  t_now   bigint;
   this    bigint;
   need    int := p_most;
   had     int;
@@ -846,8 +846,9 @@ BEGIN
       END IF;
     END IF;
     IF p_skip THEN
-      done := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
-      busy := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND NOT x.id = ANY (done));
+      done := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+        ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
+      busy := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND NOT x.id = ANY (done) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me);
       done := '{}';
       IF busy <> '{}' THEN
         RETURN QUERY SELECT -v FROM unnest(busy) v;
@@ -859,9 +860,10 @@ BEGIN
         WHERE NOT q.id = ANY (busy);
       END IF;
     ELSIF p_verdicts IS NOT NULL OR lims <> '{}' THEN
-      -- More than one statement below touches them. All are locked first, so that they are locked in order. One that runs
-      -- here no longer is not waited for: whoever has it may be waiting for this transaction, if it is a caller's.
-      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+      -- More than one statement below touches them. All are locked first, so that they are locked in order. One that
+      -- is this run's no longer is not waited for: whoever has it may be waiting for this transaction, if it is a
+      -- caller's.
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
         ORDER BY x.id FOR NO KEY UPDATE;
     END IF;
     t_now := dibs.now_us();
@@ -1153,7 +1155,7 @@ DECLARE
   c record;
 BEGIN
   FOR c IN SELECT w.id, w.owner FROM dibs.queue_workers w
-    WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5) LIMIT 100
+    WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
   LOOP
     CONTINUE WHEN NOT pg_try_advisory_xact_lock(1684628082, hashtext(c.owner));
     UPDATE dibs.queue_workers w SET gone = CASE WHEN w.gone = 0 THEN dibs.now_us() ELSE w.gone END, unrescued = false
@@ -1875,7 +1877,8 @@ CREATE FUNCTION dibs.queue_start(p_ns text, p_key bytea, p_owner text, p_token b
 DECLARE
   me int := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
 BEGIN
-  PERFORM FROM dibs.tasks t WHERE t.id = ANY (p_ids) ORDER BY t.id FOR NO KEY UPDATE;
+  PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+    ORDER BY x.id FOR NO KEY UPDATE;
   RETURN QUERY UPDATE dibs.tasks t SET begun = true, held = t.held AND t.hold <> -1
     FROM unnest(p_ids, p_tokens) q(id, token)
     WHERE t.id BETWEEN q.id AND q.id AND t.token = q.token AND t.state::int = 5 AND t.worker IS NOT DISTINCT FROM me AND me IS NOT NULL
