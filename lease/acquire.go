@@ -236,12 +236,12 @@ func (a *attempt) contend(ctx context.Context, held *HeldError) error {
 		a.reclaim = held.Record.Ref()
 		return nil
 	}
+	a.keeper.trim(ctx, held)
 	proven := !a.want.Prove || held.Record.Renewed.After(a.since)
 	left := a.deadline - a.keeper.clock.Boot()
 	if a.want.Wait >= 0 && left <= 0 && proven {
 		return held
 	}
-	a.keeper.trim(ctx, held)
 	a.listen(ctx)
 	wait := a.poll()
 	if lapse := held.Record.Expires.Sub(held.Now); lapse > 0 {
