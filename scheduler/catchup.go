@@ -51,7 +51,7 @@ func (c *catchUps) begin(ctx, accept, work context.Context, e *entry, turn *leas
 	if err != nil || !ok || known.Generation != e.generation {
 		return false, err
 	}
-	known = known.As(e.definition)
+	known = e.as(known)
 	todo, err := c.missed(ctx, e, known)
 	if err != nil || len(todo) == 0 {
 		return false, err

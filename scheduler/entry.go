@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"hash/maphash"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -18,12 +20,44 @@ type entry struct {
 	differs    atomic.Bool           // the store holds another definition, from a newer load (rule T11)
 	view
 
-	definition tick.Job  // what it was made of
-	whole      *Job      // the job as it was loaded, whenever it is due
-	past       []*entry  // those of the definitions before it that left ticks open, oldest first
-	main       *entry    // of one of these: whose past it is; nil for the one in force
-	done       bool      // the sweep's own, of a past one: all its ticks have their outcome
-	returned   time.Time // the earliest tick that came back since the definition is being replaced
+	since    time.Time // when its definition came into force
+	digest   uint64    // of the definition
+	whole    *Job      // the job as it was loaded, whenever it is due
+	past     []*entry  // those of the definitions before it that left ticks open, oldest first
+	former   *former   // it is one of these; nil: it is the one in force
+	returned time.Time // the earliest tick that came back since the definition is being replaced
+}
+
+// former is what only the entry of a definition has that is in force no longer.
+type former struct {
+	definition tick.Job
+	main       *entry // whose past it is
+	done       bool   // the sweep's own: all its ticks have their outcome
+}
+
+// digests are compared within this process only.
+var digests = maphash.MakeSeed()
+
+// define notes the definition that the entry is of. There may be a million entries, so none keeps the text of the one
+// in force.
+func (e *entry) define(d tick.Job) {
+	e.since, e.digest = d.Since, maphash.String(digests, d.Definition)
+}
+
+// as returns the job's registration as if it had this entry's definition.
+func (e *entry) as(known tick.Job) tick.Job {
+	if e.former == nil {
+		return known
+	}
+	return known.As(e.former.definition)
+}
+
+// until returns when the entry's definition ended; zero if it is in force.
+func (e *entry) until() time.Time {
+	if e.former == nil {
+		return time.Time{}
+	}
+	return e.former.definition.Until
 }
 
 // under returns the job for ticks of another of its definitions: schedules and policy are that definition's; the
@@ -43,16 +77,20 @@ func (j *Job) under(d tick.Job) (*Job, error) {
 
 // entry makes the entry of a registered job.
 func (s *Server) entry(ctx context.Context, j *Job, known tick.Job) *entry {
-	e := &entry{Job: j, generation: known.Generation, definition: known, whole: j}
+	e := &entry{Job: j, generation: known.Generation, whole: j}
+	e.define(known)
 	for _, d := range s.registry.definitions(ctx, known) {
 		as, err := j.under(d)
 		switch {
 		case err != nil:
 			s.registry.unreadable(ctx, d, err)
 		case d.Until.IsZero():
-			e.Job, e.definition = as, d
+			e.Job = as
+			e.define(d)
 		default:
-			e.past = append(e.past, &entry{Job: as, generation: known.Generation, definition: d, main: e})
+			x := &entry{Job: as, generation: known.Generation, former: &former{definition: d, main: e}}
+			x.define(d)
+			e.past = append(e.past, x)
 		}
 	}
 	e.refresh(known)
@@ -62,17 +100,18 @@ func (s *Server) entry(ctx context.Context, j *Job, known tick.Job) *entry {
 // takeUp starts an entry in place of the one before (nil: there is none), and takes over from that what is neither
 // fired nor over.
 func (s *Server) takeUp(e, before *entry, now time.Time) {
-	from := e.definition.Mark
-	if Ahead(e.definition, now) > 0 {
+	from := e.known.mark
+	if !e.known.removed && markAhead(e.known.mark, now) > 0 {
 		from = now // what is settled beyond it is taken back
 	}
-	for _, x := range e.line() {
+	for x := range e.line() {
+		s.lookback = max(s.lookback, x.lookback())
 		if was := before.like(x); was != nil {
 			x.next = was.next
 			if !was.returned.IsZero() && (x.next.IsZero() || was.returned.Before(x.next)) {
 				x.next = was.returned
 			}
-			if until := x.definition.Until; !until.IsZero() && !x.next.Before(until) {
+			if until := x.until(); !until.IsZero() && !x.next.Before(until) {
 				x.next = time.Time{}
 			}
 		} else if at, ok := x.Set().Next(from); ok {
@@ -94,12 +133,21 @@ func (s *Server) renew(ctx context.Context, e *entry, known tick.Job) {
 }
 
 // line returns the entries of all the job's definitions, oldest first: its own is the last.
-func (e *entry) line() []*entry { return append(e.past[:len(e.past):len(e.past)], e) }
+func (e *entry) line() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, x := range e.past {
+			if !yield(x) {
+				return
+			}
+		}
+		yield(e)
+	}
+}
 
 // root returns the entry of the definition in force.
 func (e *entry) root() *entry {
-	if e.main != nil {
-		return e.main
+	if e.former != nil {
+		return e.former.main
 	}
 	return e
 }
@@ -107,7 +155,7 @@ func (e *entry) root() *entry {
 // first reports whether none of the definitions before this one has a tick above the mark: only then may the mark be
 // raised.
 func (e *entry) first(mark time.Time) bool {
-	for _, x := range e.root().line() {
+	for x := range e.root().line() {
 		if x == e {
 			break
 		}
@@ -124,7 +172,7 @@ func (e *entry) of(at time.Time) *entry {
 		return nil
 	}
 	for _, x := range e.past {
-		if !at.Before(x.definition.Since) && at.Before(x.definition.Until) {
+		if !at.Before(x.since) && at.Before(x.until()) {
 			return x
 		}
 	}
@@ -136,8 +184,8 @@ func (e *entry) like(x *entry) *entry {
 	if e == nil || e.differs.Load() {
 		return nil
 	}
-	for _, was := range e.line() {
-		if was.definition.Since.Equal(x.definition.Since) && was.definition.Definition == x.definition.Definition {
+	for was := range e.line() {
+		if was.since.Equal(x.since) && was.digest == x.digest {
 			return was
 		}
 	}
@@ -173,7 +221,7 @@ func (s *Server) differs(ctx context.Context, e *entry) {
 	}
 	s.mu.Lock()
 	first := s.jobs[e.Spec.Key()] == e && e.differs.CompareAndSwap(false, true) // else it was replaced here meanwhile
-	for _, x := range e.line() {
+	for x := range e.line() {
 		x.next = time.Time{}
 	}
 	s.mu.Unlock()

@@ -91,7 +91,7 @@ func (p *Prepared) Swap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.jobs
-	s.jobs = make(map[string]*entry, len(p.entries))
+	s.jobs, s.lookback = make(map[string]*entry, len(p.entries)), 0
 	for _, e := range p.entries {
 		name := e.Spec.Key()
 		s.takeUp(e, before[name], p.now)

@@ -8,17 +8,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
 
 // view is what a sweep knows about a job: its registration when it was last read, and what the store found to be
 // owed. So the sweep sends no request about a job that needs nothing. Only the sweep uses it.
 type view struct {
-	known  tick.Job
+	known  standing
 	open   *entry    // the oldest of the job's definitions that has ticks above known.Mark; nil: none
 	openAt time.Time // the first of these
 
-	// Of this sweep.
+	// Of this sweep. The maintainer has noted it then.
 	lost     []tick.Tick // run again, where that is asked for
 	cutOff   bool        // some of this definition may have to be caught up on
 	foreseen bool        // some ended ahead of the store's clock
@@ -29,15 +30,37 @@ type view struct {
 	pause time.Duration
 }
 
+// standing is what matters of a registration from one sweep to the next.
+type standing struct {
+	generation  int64
+	since, mark time.Time
+	removed     bool
+	pause       *tick.Pause // nil: there never was one
+}
+
+func standingOf(k tick.Job) standing {
+	s := standing{generation: k.Generation, since: k.Since, mark: k.Mark, removed: !k.Removed.IsZero()}
+	if p := k.Pause; p != (tick.Pause{}) {
+		s.pause = &p
+	}
+	return s
+}
+
+// ahead reports whether something about a job is ahead of the store's clock, and must be taken back.
+func (s standing) ahead(now time.Time) bool {
+	return !s.removed && markAhead(s.mark, now) > 0 || s.pause != nil && pausedAhead(*s.pause, now) || s.since.After(now.Add(lease.MaxStep))
+}
+
 // refresh stores how the job is registered now.
-func (e *entry) refresh(k tick.Job) {
-	if e.known.Mark.Equal(k.Mark) && e.known.Generation == k.Generation {
+func (e *entry) refresh(registered tick.Job) {
+	k := standingOf(registered)
+	if e.known.mark.Equal(k.mark) && e.known.generation == k.generation {
 		e.known = k
 		return
 	}
 	e.view = view{known: k, lost: e.lost, cutOff: e.cutOff, foreseen: e.foreseen}
-	for _, x := range e.line() {
-		if at, ok := x.Set().Next(k.Mark); ok {
+	for x := range e.line() {
+		if at, ok := x.Set().Next(k.mark); ok {
 			e.open, e.openAt = x, at
 			break
 		}
@@ -48,6 +71,7 @@ func (e *entry) refresh(k tick.Job) {
 type maintainer struct {
 	*Server
 	owing tick.Spot // where it goes on among the ticks that are owed
+	noted []*entry  // what something was found to be owed of
 	read  string    // and in the registry
 }
 
@@ -152,13 +176,13 @@ func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known
 	case known.Generation != e.generation: // its ticks are not to be settled by our schedule
 		m.differs(ctx, e)
 		return nil
-	case !known.Since.Equal(e.definition.Since): // it was brought back
+	case !known.Since.Equal(e.since): // it was brought back
 		m.renew(ctx, e, known)
 		return nil
 	case !e.due(m.b, now):
 		return nil // another process was faster
 	}
-	if e.foreseen || liesAhead(known, now) {
+	if e.foreseen || standingOf(known).ahead(now) {
 		if again, err := m.unsettler.unsettle(ctx, known, e.Set(), 0); again || err != nil {
 			return err // the next sweep goes on
 		}
@@ -166,11 +190,11 @@ func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known
 	if err := m.runAgain(ctx, accept, work, e, known); err != nil {
 		return err
 	}
-	for _, x := range e.line() {
-		if x.done && !x.cutOff {
+	for x := range e.line() {
+		if x.former != nil && x.former.done && !x.cutOff {
 			continue
 		}
-		if busy, err := m.catchUps.catchUp(ctx, accept, work, x, known.As(x.definition)); busy || err != nil {
+		if busy, err := m.catchUps.catchUp(ctx, accept, work, x, x.as(known)); busy || err != nil {
 			return err
 		}
 	}
@@ -182,7 +206,7 @@ func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known
 func (m *maintainer) settleLine(ctx context.Context, e *entry, known tick.Job) error {
 	for _, x := range e.past {
 		if _, open := x.Set().Next(known.Mark); !open {
-			x.done = true // nothing of it is to be caught up on either
+			x.former.done = true // nothing of it is to be caught up on either
 			continue
 		}
 		return m.settleOne(ctx, e, x, known)
@@ -191,7 +215,7 @@ func (m *maintainer) settleLine(ctx context.Context, e *entry, known tick.Job) e
 }
 
 func (m *maintainer) settleOne(ctx context.Context, e, x *entry, known tick.Job) error {
-	done, err := m.settler.settle(ctx, known.As(x.definition), x.Set(), m.settler.tooLate(x.Job))
+	done, err := m.settler.settle(ctx, x.as(known), x.Set(), m.settler.tooLate(x.Job))
 	m.Stats.settled.Add(int64(done.rows))
 	if e.later = (time.Time{}); done.stuck {
 		e.pause = min(max(2*e.pause, 2*m.sweeper.every()), stuckTTLs*m.b.Keeper.Margin().TTL)

@@ -35,7 +35,7 @@ func (s *unsettler) premature(ctx context.Context, w tick.Want, a tick.Answer) b
 	}
 	ahead := concluded || Ahead(known, a.Now) > 0
 	if a.Status == tick.Paused {
-		ahead = pausedAhead(known, a.Now)
+		ahead = pausedAhead(known.Pause, a.Now)
 	}
 	if !ahead {
 		return false
@@ -45,7 +45,7 @@ func (s *unsettler) premature(ctx context.Context, w tick.Want, a tick.Answer) b
 }
 
 // pausedAhead and foreseen are Pause.Ahead and Tick.Foreseen by more than two readings of one clock may differ.
-func pausedAhead(j tick.Job, now time.Time) bool { return j.Pause.Ahead(now.Add(lease.MaxStep)) }
+func pausedAhead(p tick.Pause, now time.Time) bool { return p.Ahead(now.Add(lease.MaxStep)) }
 
 func foreseen(t tick.Tick, now time.Time) bool { return t.Foreseen(now.Add(lease.MaxStep)) }
 
@@ -67,7 +67,7 @@ func (s *unsettler) endSilence(ctx context.Context, w tick.Want) {
 		known, ok, err := s.registry.registered(ctx, w.Job)
 		switch {
 		case err != nil:
-		case !ok || Ahead(known, s.b.passed()) == 0 && !pausedAhead(known, s.b.passed()) && !s.closedAhead(ctx, w):
+		case !ok || Ahead(known, s.b.passed()) == 0 && !pausedAhead(known.Pause, s.b.passed()) && !s.closedAhead(ctx, w):
 			return
 		default:
 			s.try(ctx, known, 0)
@@ -85,7 +85,14 @@ func (s *unsettler) closedAhead(ctx context.Context, w tick.Want) bool {
 // readings of one clock may differ. Its ticks up to there are refused: the clock was fast once, and is right again
 // (rule L12).
 func Ahead(known tick.Job, now time.Time) time.Duration {
-	if d := known.Mark.Sub(now); d > lease.MaxStep && known.Removed.IsZero() {
+	if !known.Removed.IsZero() {
+		return 0
+	}
+	return markAhead(known.Mark, now)
+}
+
+func markAhead(mark, now time.Time) time.Duration {
+	if d := mark.Sub(now); d > lease.MaxStep {
 		return d
 	}
 	return 0

@@ -23,6 +23,8 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*entry
+	// lookback is how far back something may be owed of any of them.
+	lookback time.Duration
 	// followed is the time of the schedules when they were last looked at.
 	followed time.Time
 	// hand counts, by tick, what is in progress here. A claim of a tick in hand would be answered as a repeated one.

@@ -26,7 +26,7 @@ func (s *unsettler) unsettle(
 	ctx context.Context, known tick.Job, set schedule.Set, since time.Duration,
 ) (again bool, err error) {
 	now := s.b.passed().Truncate(time.Microsecond)
-	u := unsettling{unsettler: s, name: known.Name, set: set, now: now, mark: known.Mark, paused: pausedAhead(known, now)}
+	u := unsettling{unsettler: s, name: known.Name, set: set, now: now, mark: known.Mark, paused: pausedAhead(known.Pause, now)}
 	u.low = now.Add(-min(max(since, waited), tick.MaxBack-lease.MaxStep))
 	ahead := Ahead(known, now)
 	switch {
