@@ -11,19 +11,25 @@ import (
 const (
 	beatEvery = time.Second
 	tendEvery = time.Second
+	idleEvery = time.Minute
 )
 
 // beat asks every second which tasks must stop, asks with each heartbeat which tasks the worker has, and hands back
-// those that wait too long for a slot.
+// those that wait too long for a slot. A worker that has none asks once a minute whether the store agrees.
 func (s *session) beat(ctx context.Context) {
 	var whole time.Time // when it asked for all
 	for wait(ctx, beatEvery) {
 		s.handBack(stale)
-		if s.count() == 0 {
-			continue
+		idle, every := s.idle(), s.w.o.Keeper.Margin().Heartbeat
+		if idle {
+			every = idleEvery
 		}
 		now := time.Now()
-		all := now.Sub(whole) >= s.w.o.Keeper.Margin().Heartbeat
+		all := now.Sub(whole) >= every
+		if idle && !all {
+			continue
+		}
+		ended := s.fetches()
 		bound, cancel := s.bound(ctx)
 		mine, err := s.w.o.Store.Running(bound, s.ref, !all)
 		cancel()
@@ -39,6 +45,7 @@ func (s *session) beat(ctx context.Context) {
 		if all {
 			whole = now
 			s.forget(now, mine)
+			s.giveBack(ctx, ended, mine)
 		}
 	}
 }

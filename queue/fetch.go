@@ -46,7 +46,7 @@ func (s *session) fetch(ctx context.Context) {
 		next := poll
 		if room := min(s.capacity()-s.count(), maxBatch); room > 0 && !s.dry.Load() {
 			s.dry.Store(true) // before asking: a sign that comes meanwhile must not be lost
-			f, err := s.ask(ctx, room, turn)
+			f, items, err := s.ask(room, turn)
 			if err != nil {
 				if ctx.Err() != nil {
 					return
@@ -66,7 +66,6 @@ func (s *session) fetch(ctx context.Context) {
 			if !f.NextDue.IsZero() {
 				next = min(next, max(f.NextDue.Sub(f.Now), time.Millisecond))
 			}
-			items := s.hold(f.Tasks)
 			last := slices.IndexFunc(items, func(it *item) bool { return it.LastCrash() })
 			if last < 0 {
 				s.pass(ctx, items)
@@ -142,8 +141,9 @@ func (s *session) pass(ctx context.Context, items []*item) {
 	}
 }
 
-// ask fetches once. The queues take turns in being the first.
-func (s *session) ask(ctx context.Context, room, turn int) (driver.Fetch, error) {
+// ask fetches once. The queues take turns in being the first. A shutdown waits for the answer: whatever the store
+// gives can be handed back only by who knows of it.
+func (s *session) ask(room, turn int) (f driver.Fetch, items []*item, err error) {
 	o := s.w.o
 	queues := o.Queues
 	if n := len(queues); n > 1 {
@@ -151,11 +151,21 @@ func (s *session) ask(ctx context.Context, room, turn int) (driver.Fetch, error)
 	}
 	s.mu.Lock()
 	crashers := s.crashers == 0
+	s.strays.begun++
 	s.mu.Unlock()
-	ctx, cancel := s.bound(ctx)
+	defer func() {
+		s.mu.Lock()
+		s.strays.ended++
+		s.mu.Unlock()
+	}()
+	ctx, cancel := s.bound(s.work)
 	defer cancel()
-	return o.Store.Fetch(ctx, driver.FetchRequest{Worker: s.ref, NotAfter: o.Keeper.NotAfter(), Queues: queues,
+	f, err = o.Store.Fetch(ctx, driver.FetchRequest{Worker: s.ref, NotAfter: o.Keeper.NotAfter(), Queues: queues,
 		Kinds: o.Mux.kinds(), Max: room, Suspects: true, Crashers: crashers})
+	if err != nil {
+		return f, nil, err
+	}
+	return f, s.hold(f.Tasks), nil
 }
 
 // watch asks the store to signal new tasks, if it can.
@@ -176,7 +186,7 @@ func (s *session) watch(ctx context.Context) (signs <-chan struct{}, poll time.D
 }
 
 // reconcile hands back tasks that the store gave in an answer that was lost. It asks only after the request can no
-// longer be carried out (rule L1).
+// longer be carried out (rule L1). If the store began it in time, and takes longer to end it, beat finds the tasks.
 func (s *session) reconcile(ctx context.Context) {
 	if !wait(ctx, s.w.o.Keeper.Margin().RPCTimeout+50*time.Millisecond) {
 		return
@@ -187,13 +197,13 @@ func (s *session) reconcile(ctx context.Context) {
 	if err != nil {
 		return // the next fetch fails as well, and is followed by this
 	}
-	now := s.now()
+	var stray []driver.Ref
 	for _, a := range mine {
 		if !s.knows(a.ID) {
-			s.ends <- end{Completion: driver.Completion{Ref: a.Ref, Verdict: driver.Return, Outcome: "returned", Started: now, Ended: now,
-				Error: "the store's answer to the fetch was lost"}}
+			stray = append(stray, a.Ref)
 		}
 	}
+	s.giveBackAll(ctx, stray)
 }
 
 // knows reports whether the session has the task, or is reporting its end.

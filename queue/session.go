@@ -37,6 +37,7 @@ type session struct {
 	mu       sync.Mutex
 	held     map[task.ID]*item
 	ending   map[task.ID]bool // their ends are on the way to the store
+	strays   strays           // what is in neither, although the store says that it is here
 	crashers int              // how many of them are suspects that took a worker down before
 
 	lonely atomic.Pointer[item] // a task that is worked alone: see alone
@@ -109,13 +110,13 @@ func (s *session) run(told, work context.Context) error {
 	}
 	close(s.buffer)
 	err := s.await(&s.slots)
+	stop()
+	others.Wait() // they hand tasks back, too
 	if err == nil {
 		close(s.ends)
 		finishers.Wait()
 		s.late.Wait()
 	}
-	stop()
-	others.Wait()
 	if err == nil && disowned {
 		return errDisowned
 	}
@@ -208,6 +209,7 @@ func (s *session) hold(tasks []driver.Fetched) []*item {
 			before = append(before, it)
 		}
 		s.held[tasks[i].ID] = items[i]
+		delete(s.strays.unknown, tasks[i].Ref)
 		if tasks[i].Crashes > 0 {
 			s.crashers++
 		}
