@@ -99,41 +99,51 @@ func (e heldBackError) Error() string {
 
 // try asks the store once.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
-	k := a.keeper
-	if !k.time.known() {
-		if err := k.Sync(ctx); err != nil {
-			return nil, err
-		}
-	}
-	req := AcquireRequest{Key: a.want.Key, Holder: a.want.Holder, TTL: k.margin.TTL, Reclaim: a.reclaim, Unguarded: a.want.Unguarded}
-	a.reclaim = Ref{}
-	r, err := k.acquires.Do(context.Background(), req) // ctx leaves no request behind
+	r, err := a.ask(ctx, a.keeper.margin.TTL)
 	var open unansweredError
 	switch {
-	case errors.Is(err, coalesce.ErrClosed): // it was never sent
-		return nil, fmt.Errorf("lease %q: %w", a.want.Key, ErrClosed)
 	case errors.As(err, &open):
 		return a.settle(ctx, open)
 	case err != nil:
 		return nil, err
 	}
+	return a.keeper.granted(r.Record, r.now, r.sent)
+}
+
+// ask asks the store once, and returns what it answers to a grant.
+func (a *attempt) ask(ctx context.Context, ttl time.Duration) (reply, error) {
+	k := a.keeper
+	if !k.time.known() {
+		if err := k.Sync(ctx); err != nil {
+			return reply{}, err
+		}
+	}
+	req := AcquireRequest{Key: a.want.Key, Holder: a.want.Holder, TTL: ttl, Reclaim: a.reclaim, Unguarded: a.want.Unguarded}
+	a.reclaim = Ref{}
+	r, err := k.acquires.Do(context.Background(), req) // ctx leaves no request behind
+	switch {
+	case errors.Is(err, coalesce.ErrClosed): // it was never sent
+		return reply{}, fmt.Errorf("lease %q: %w", a.want.Key, ErrClosed)
+	case err != nil:
+		return reply{}, err
+	}
 	switch r.Status {
 	case OK:
-		return k.granted(r.Record, r.now, r.sent)
+		return r, nil
 	case Held:
 		a.stalled = false // another silence is a first one again
-		return nil, &HeldError{Record: r.Record, Now: r.now}
+		return reply{}, &HeldError{Record: r.Record, Now: r.now}
 	case Late:
-		return nil, errLate
+		return reply{}, errLate
 	case HeldBack:
 		a.stalled = false
 		k.sawHoldBack(r.now, r.Until)
-		return nil, heldBackError{r.Until.Sub(r.now)}
+		return reply{}, heldBackError{r.Until.Sub(r.now)}
 	case TooLong:
-		return nil, fmt.Errorf("lease %q: ttl %s is longer than the store's max_ttl %s; raise it with `dibs init` and ?ttl=%s in the store's address",
+		return reply{}, fmt.Errorf("lease %q: ttl %s is longer than the store's max_ttl %s; raise it with `dibs init` and ?ttl=%s in the store's address",
 			a.want.Key, k.margin.TTL, r.Until.Sub(r.now).Round(time.Millisecond), k.margin.TTL)
 	}
-	return nil, fmt.Errorf("lease %q: the store answered %q to an acquire", a.want.Key, r.Status)
+	return reply{}, fmt.Errorf("lease %q: the store answered %q to an acquire", a.want.Key, r.Status)
 }
 
 // settle finds out what became of an acquire that was not answered. It waits until the request can no longer be
@@ -208,20 +218,30 @@ func (a *attempt) pause(ctx context.Context, err error) error {
 		a.stalled = true
 		return ctx.Err()
 	case errors.As(err, &back):
-		if a.want.OnHeldBack != nil {
-			a.told.heldBack.tell(func() { a.want.OnHeldBack(back.wait) })
-		}
+		a.tellHeldBack(back)
 		a.deadline += back.wait
 		return a.sleep(ctx, back.wait+time.Millisecond)
-	case errors.Is(err, errLate):
-		if a.late++; a.late > 2 {
-			return err
-		}
+	case a.again(err):
 		return a.keeper.Sync(ctx)
 	case errors.As(err, &held):
 		return a.contend(ctx, held)
 	}
 	return err
+}
+
+func (a *attempt) tellHeldBack(back heldBackError) {
+	if a.want.OnHeldBack != nil {
+		a.told.heldBack.tell(func() { a.want.OnHeldBack(back.wait) })
+	}
+}
+
+// again reports whether a request only came too late, and not too often.
+func (a *attempt) again(err error) bool {
+	if errors.Is(err, errLate) {
+		a.late++
+		return a.late <= 2
+	}
+	return false
 }
 
 // contend decides about a holder that is in the way: take over from a dead one, wait, or give up.

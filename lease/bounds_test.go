@@ -445,6 +445,49 @@ func TestAShorteningThatFailsIsRepeated(t *testing.T) {
 	})
 }
 
+// Rule L12: a hold that a clock wrote which was fast for a moment ends for those, too, who do not wait for it and
+// whose Keeper never saw that.
+// Holds: L12.
+func TestWhoDoesNotWaitGetsTheLeaseOfAFastClock(t *testing.T) {
+	for _, turn := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var fast atomic.Int64
+			b := memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(fast.Load())) }})
+			st := b.Store().Leases
+			k := keeperOver(t, st)
+			l, err := k.Acquire(t.Context(), lease.Want{Key: "own"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Release(t.Context())
+			time.Sleep(2 * lease.StepQuiet)
+			fast.Store(int64(2 * time.Hour))
+			if _, err := st.Acquire(t.Context(), []lease.AcquireRequest{{Key: "k", TTL: lease.DefaultTTL, Holder: lease.Holder{ID: lease.NewNonce()}}}); err != nil {
+				t.Fatal(err)
+			}
+			fast.Store(0)
+			asks := func() bool {
+				if turn {
+					mine, err := k.Turn(t.Context(), lease.Want{Key: "k"}, time.Second)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return mine
+				}
+				l, err := k.Acquire(t.Context(), lease.Want{Key: "k"})
+				return err == nil && l.Release(t.Context()) == nil
+			}
+			begin := time.Now()
+			for !asks() {
+				if time.Since(begin) > 2*lease.DefaultTTL {
+					t.Fatalf("turn %t: it is held still", turn)
+				}
+				time.Sleep(time.Second)
+			}
+		})
+	}
+}
+
 // A mute store answers no release. It notes how long each one waited for it.
 type mute struct {
 	lease.Store

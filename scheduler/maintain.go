@@ -19,7 +19,7 @@ type view struct {
 	open   *entry    // the oldest of the job's definitions that has ticks above known.Mark; nil: none
 	openAt time.Time // the first of these
 
-	// Of this sweep. The maintainer has noted it then.
+	// Of this sweep. If one of these is set, the entry is in maintainer.noted, by which the next sweep clears it.
 	lost     []tick.Tick // run again, where that is asked for
 	cutOff   bool        // some of this definition may have to be caught up on
 	foreseen bool        // some ended ahead of the store's clock
@@ -71,7 +71,7 @@ func (e *entry) refresh(registered tick.Job) {
 type maintainer struct {
 	*Server
 	owing tick.Spot // where it goes on among the ticks that are owed
-	noted []*entry  // what something was found to be owed of
+	noted []*entry  // in which the last sweep found something
 	read  string    // and in the registry
 }
 

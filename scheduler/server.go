@@ -23,7 +23,7 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*entry
-	// lookback is how far back something may be owed of any of them.
+	// lookback is how long ago a tick can have been that is still to be run again or caught up on.
 	lookback time.Duration
 	// followed is the time of the schedules when they were last looked at.
 	followed time.Time

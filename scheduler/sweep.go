@@ -25,7 +25,6 @@ type sweeper struct {
 func (w *sweeper) run(ctx, accept, work context.Context) {
 	t := time.NewTicker(w.every())
 	defer t.Stop()
-	defer w.turns.leave()
 	for {
 		select {
 		case <-ctx.Done():
@@ -47,13 +46,6 @@ const mostTried = 10_000
 func (w *sweeper) once(ctx, accept, work context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.b.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
-	late := context.AfterFunc(ctx, w.turns.leave) // whatever the sweep still waits for
-	swept := false
-	defer func() {
-		if late(); !swept { // another server may be able to
-			w.turns.leave()
-		}
-	}()
 	undelivered := w.deliver(ctx)
 	if err := w.readPeers(ctx); err != nil {
 		clear(w.abandoned.gone) // who comes and goes now is not seen
@@ -76,7 +68,7 @@ func (w *sweeper) once(ctx, accept, work context.Context) error {
 		return failed
 	}
 	err = w.forAll(ctx, accept, work, pending)
-	swept, w.sick = err == nil, err != nil
+	w.sick = err != nil
 	return errors.Join(failed, err)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,16 +13,16 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// sweepTurns are the turns of servers with the same sweep. A lease says whose turn it is. The server that has it keeps
-// it from one sweep to the next, for as long as its sweeps succeed, and so asks the store for nothing. If that server
-// dies, the next sweep comes after a TTL, which is when all that it held can be taken over.
+// sweepTurns are the turns of servers with the same sweep. A turn lasts almost until the next sweep, and nobody gives
+// it back, so that it costs one request. So the death of a server delays no sweep, and a sweep that lasts longer than
+// its turn does not keep another server from the next one.
 //
 // Servers have the same sweep if they have the same jobs in the same generations and run the same of them: then each
 // can take over every tick that the others could. The turns only save work: several servers may sweep at once.
 type sweepTurns struct {
-	mu   sync.Mutex
-	key  lease.Key
-	mine *lease.Lease // nil: it is not this server's turn
+	mu  sync.Mutex
+	key lease.Key
+	had bool // the sweep's own: the last turn was this server's
 }
 
 // among sets what this server serves now.
@@ -42,71 +41,34 @@ func (w *sweeper) every() time.Duration {
 	return max(w.b.Keeper.Margin().TTL/sweepsPerTTL, 50*time.Millisecond)
 }
 
-// take reports whether it is this server's turn. If not, it is another server's, or somebody has just had it. A server
-// that is behind, or whose last sweep failed, stands back: another one can do all of it.
+// take reports whether it is this server's turn. If not, it is another server's, or nobody can be granted anything. A
+// server that is behind, or whose last sweep failed, stands back for once: another one can do all of it.
 func (t *sweepTurns) take(ctx context.Context, w *sweeper, behind bool) (mine bool, err error) {
-	key, aside := t.current(), (behind || w.sick) && w.turn.among() > 1
-	if t.has(key) && !aside {
-		return true, nil
+	key, span := t.current(), w.every()*9/10 // timers are not exact
+	if w.b.holding() {
+		return false, nil // what could be taken over could not be started
 	}
-	t.leave()
-	keeper := w.b.Keeper
-	now, r, err := keeper.Read(ctx, key)
-	if err != nil {
-		return false, fmt.Errorf("look whose turn it is to sweep: %w", err)
+	aside := (behind || w.sick) && w.turn.among() > 1
+	if aside || !t.had { // then it is probably another's, and a look is cheaper than a refusal
+		t.had = false
+		now, r, err := w.b.Keeper.Read(ctx, key)
+		if err != nil {
+			return false, fmt.Errorf("look whose turn it is to sweep: %w", err)
+		}
+		age := now.Sub(r.Renewed) // below zero: a clock was fast
+		if r.Live(now) && !r.Overlong(now) || aside && age >= 0 && age < span+w.every() {
+			return false, nil
+		}
 	}
-	pause := w.every() * 9 / 10 // timers are not exact
-	if aside {
-		pause += w.every()
-	}
-	// A hold, or a sweep, that is too far ahead comes from a clock that was fast.
-	live := r.Live(now) && r.Expires.Sub(now) <= keeper.Margin().TTL+lease.MaxStep
-	if age := now.Sub(r.Renewed); live || age >= 0 && age < pause {
-		return false, nil
-	}
-	turn, err := keeper.Acquire(ctx, lease.Want{Key: key, Holder: w.b.Self, OnHeldBack: w.recorder.heldBack})
-	switch {
-	case errors.As(err, new(*lease.HeldError)):
-		return false, nil
-	case err != nil && w.b.holding(): // it is nobody's turn, and nothing that anybody could take over can be started
-		return false, nil
-	case err != nil:
+	mine, err = w.b.Keeper.Turn(ctx, lease.Want{Key: key, Holder: w.b.Self, OnHeldBack: w.recorder.heldBack}, span)
+	if t.had = mine; err != nil {
 		return false, fmt.Errorf("take the turn to sweep: %w", err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mine = turn
-	return true, nil
+	return mine, nil
 }
 
 func (t *sweepTurns) current() lease.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.key
-}
-
-// has reports whether this server has the turn of a key.
-func (t *sweepTurns) has(key lease.Key) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mine == nil || t.mine.Key() != key {
-		return false
-	}
-	select {
-	case <-t.mine.Lost():
-		return false
-	default:
-		return true
-	}
-}
-
-// leave lets another server have the turn. Without an answer of the store it lapses.
-func (t *sweepTurns) leave() {
-	t.mu.Lock()
-	turn := t.mine
-	t.mine = nil
-	t.mu.Unlock()
-	if turn != nil {
-		_ = turn.Release(context.Background())
-	}
 }
