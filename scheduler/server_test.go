@@ -532,7 +532,7 @@ func TestADrainLetsWorkEndAndThenStopsIt(t *testing.T) {
 			if c.want == run.Canceled && rows[0].Reason != run.ReasonShutdown {
 				t.Errorf("reason %q", rows[0].Reason)
 			}
-			if r, err := w.b.Store().Leases.List(t.Context(), "", false); err != nil || len(r.Answers) != 0 {
+			if r, err := w.b.Store().Leases.List(t.Context(), "", false); err != nil || len(r.Answers) > turns(r) {
 				t.Errorf("left behind: %+v %v", r.Answers, err)
 			}
 		})

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,16 @@ func (w *world) crashes(t *testing.T, all []*host, at time.Time, d time.Duration
 
 // sweepEvery is the time from one sweep to the next.
 const sweepEvery = lease.DefaultTTL / 5
+
+// turns counts the turns to sweep, which end by themselves, among the leases that are held.
+func turns(held lease.Reply) (n int) {
+	for _, a := range held.Answers {
+		if strings.HasSuffix(a.Record.Key.String(), "/sweep") {
+			n++
+		}
+	}
+	return n
+}
 
 // A server that vanishes is missed no longer than a TTL and two sweeps, whenever it does, and whether or not it
 // was the one that swept.
