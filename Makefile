@@ -6,16 +6,22 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BUBBLES = $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|/[^/]*$$||; s|^\.|github.com/dibs-run/dibs|' | sort -u)
 # The tests that start whole processes.
 PROCESSES := -e /internal/test/e2e -e /internal/test/stress -e /internal/test/pages -e /internal/test/chaos
-# What make test could not cover, for want of a server, is collected here and told at the end.
-UNCOVERED := $(shell mktemp -u)
+# Runs a command with what all test processes share: servers, whose data is in memory, and binaries.
+SUITE := $(GO) run ./internal/test/suite
+# Most tests wait most of the time. No verdict depends on how many run beside each other.
+BESIDE := -p 4 -parallel 4
+# The packages that take longest begin first.
+LONGEST := ./internal/test/e2e ./store/mysql ./store/postgres ./store/redis ./store/file ./internal/test/e2e/programs ./run/command
+# What is tested is what is installed: without C.
+export CGO_ENABLED := 0
 
-.PHONY: help build run held test test-race test-long chaos million mutants lint bench fuzz dist boot
+.PHONY: help build run held test tests check checks test-race test-long chaos million mutants lint bench fuzz dist boot
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 build: ## build bin/dibs
-	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/dibs ./cmd/dibs
+	@$(GO) build -trimpath -o bin/dibs ./cmd/dibs
 
 run: ## demo: three servers, one is killed in the middle of a run (45 s)
 	@echo "building dibs (the first time takes a minute or two) …"
@@ -31,26 +37,31 @@ dist: ## build binaries, packages, an image and a chart in dist/, VERSION=0.1.0
 held: ## write docs/why/held.md: which test holds which promise and rule
 	@$(GO) run ./internal/test/holds
 
-# Nothing is taken from the cache: it knows neither the servers nor the binary that internal/test/e2e builds. The tests that start whole
-# processes have the machine for themselves, one story at a time: they say within which time something has to have happened.
-test: ## run the tests (fifteen to twenty minutes on two cores), on the servers that are here or can be started
-	@rm -f $(UNCOVERED)
-	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
-	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v $(PROCESSES)); status=$$?; \
-	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e/... ./internal/test/stress/... ./internal/test/chaos || status=1; \
-	$(GO) test -short -count=1 -timeout 20m ./internal/test/pages || status=1; \
+test: ## run all tests (under ten minutes on two cores), on servers that are started here or already run
+	@$(SUITE) $(MAKE) --no-print-directory tests
+
+# The cache knows neither the servers nor the binaries: nothing is taken from it.
+tests:
+	@$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) ./...; status=$$?; \
 	(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) || status=1; \
 	(cd packaging && $(GO) test -count=1 ./...) || status=1; \
-	if [ -s $(UNCOVERED) ]; then \
-		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
-	fi; exit $$status
+	exit $$status
+
+check: ## the inner loop: go vet, the packages without servers, and the suite of stores on a directory and Redis
+	@$(GO) vet ./...
+	@$(SUITE) $(MAKE) --no-print-directory checks
+
+checks:
+	@$(GO) test -short -count=1 $(BESIDE) $(PURE); status=$$?; \
+	$(GO) test -short -count=1 -parallel 4 -run '^TestStore$$' ./store/file ./store/redis || status=1; \
+	exit $$status
 
 # SQLite is C that was translated to Go. The detector finds nothing of ours in it, and makes it ten times as slow.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
 test-race: ## run all tests except those of processes with the race detector
-	@$(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %))
-	@$(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m $(BUBBLES)
+	@CGO_ENABLED=1 $(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %))
+	@CGO_ENABLED=1 $(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m $(BUBBLES)
 
 # How much of the long rounds: 1 is the whole of them.
 LONG ?= 1
@@ -65,9 +76,11 @@ CHAOS ?= 30m
 STORES ?= redis postgres mariadb directory
 
 chaos: ## random faults on three hosts, CHAOS=30m on each of STORES; needs root and iproute2
-	@rm -f $(UNCOVERED); export DIBS_TEST_UNCOVERED=$(UNCOVERED) DIBS_TEST_CHAOS=$(CHAOS); status=0; \
-	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/test/chaos || status=1; done; \
-	if [ -s $(UNCOVERED) ]; then echo; echo "NOT COVERED:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); fi; exit $$status
+	@$(SUITE) $(MAKE) --no-print-directory chaoses
+
+chaoses:
+	@export DIBS_TEST_CHAOS=$(CHAOS); status=0; \
+	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/test/chaos || status=1; done; exit $$status
 
 million: ## a million tasks in and out of each of STORES, charts in docs/img; LONG=0.3: a part of them; needs 8 GB
 	@mkdir -p docs/img; status=0; \

@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/internal/test/testbin"
+	"github.com/dibs-run/dibs/internal/test/uncovered"
 )
 
 // insideEnv is set in the namespaces; its value is the binary under test.
@@ -81,9 +84,9 @@ func isolated() (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "dibs")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/dibs-run/dibs/cmd/dibs").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	binary, err := testbin.Dibs(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1, nil
 	}
 	runtime.LockOSThread() // the death signal comes at the end of the thread that started it
@@ -154,18 +157,9 @@ func notCovered(t *testing.T, why error, what string) {
 	if why == nil {
 		return
 	}
-	if os.Getenv("DIBS_TEST_REQUIRE") == "all" {
+	if uncovered.Required() {
 		t.Fatalf("%s: %v; DIBS_TEST_REQUIRE=all forbids skipping", what, why)
 	}
 	t.Logf("NOT COVERED: %s: %v", what, why)
-	if path := os.Getenv("DIBS_TEST_UNCOVERED"); path != "" {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if _, err := f.WriteString(what + "\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	uncovered.Record(t, what)
 }

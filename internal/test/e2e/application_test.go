@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/test/uncovered"
 )
 
 // Applications in other languages, written from the protocol's words alone (examples), agree with dibs on signatures,
@@ -40,7 +41,7 @@ func TestApplicationsInOtherLanguages(t *testing.T) {
 			port := freePort(t)
 			command := language.command(program, port)
 			if _, err := exec.LookPath(command[0]); err != nil {
-				skip(t, language.name, "examples/"+language.name+" runs on it, and it is not on this machine")
+				uncovered.Skip(t, language.name, "examples/"+language.name+" runs on it, and it is not on this machine")
 			}
 			testApplication(t, language.name+"-example", port, command)
 		})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/test/uncovered"
 )
 
 // cronHost is a host's part of the test of a real cron: sh -c cronHost sh DIR NAME, in namespaces of its own. It has
@@ -31,11 +32,11 @@ exec cron -f`
 func TestCronFiresWhatWasApplied(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		skip(t, "cron on three hosts", "it needs root")
+		uncovered.Skip(t, "cron on three hosts", "it needs root")
 	}
 	for _, program := range []string{"cron", "unshare", "mount"} {
 		if _, err := exec.LookPath(program); err != nil {
-			skip(t, "cron on three hosts", err.Error())
+			uncovered.Skip(t, "cron on three hosts", err.Error())
 		}
 	}
 	w := newWorld(t, "redis", testserver.Redis(t), usualTTL)

@@ -6,14 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/testbin"
 	"github.com/dibs-run/dibs/internal/test/testdirs"
 	"github.com/dibs-run/dibs/internal/test/testsize"
 )
@@ -60,25 +58,16 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	dibsBinary, shiftedBinary = filepath.Join(dir, "dibs"), filepath.Join(dir, "dibs-shifted")
-	var builds sync.WaitGroup
-	failed := make(chan error, 2)
-	for _, args := range [][]string{{"-o", dibsBinary}, {"-tags", "dibstest", "-o", shiftedBinary}} {
-		builds.Go(func() {
-			cmd := exec.Command("go", append(append([]string{"build"}, args...), "github.com/dibs-run/dibs/cmd/dibs")...)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				failed <- fmt.Errorf("%s: %w\n%s", cmd, err, out)
-			}
-		})
+	for _, binary := range []struct {
+		path *string
+		tags []string
+	}{{&dibsBinary, nil}, {&shiftedBinary, []string{testbin.Shifted}}} {
+		if *binary.path, err = testbin.Dibs(dir, binary.tags...); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
-	builds.Wait()
-	select {
-	case err := <-failed:
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	default:
-		return testdirs.Run(m)
-	}
+	return testdirs.Run(m)
 }
 
 // patience is for what has to happen, on a machine that does much else: it ends the waiting of a test that

@@ -4,8 +4,9 @@ package e2e
 
 import (
 	"encoding/json"
-	"os"
 	"testing"
+
+	"github.com/dibs-run/dibs/internal/test/uncovered"
 )
 
 // manifest writes one of a single job that runs a work, and returns its path. policy is JSON.
@@ -43,30 +44,10 @@ func (w *world) in(t *testing.T, env ...string) *world {
 	return &sub
 }
 
-// notCovered skips a test that cannot run here, and tells `make test`, which says so at its end.
+// notCovered skips a test that cannot run here; with DIBS_TEST_REQUIRE=all it fails it.
 func notCovered(t *testing.T, cannot bool, what, why string) {
 	t.Helper()
-	if !cannot {
-		return
+	if cannot {
+		uncovered.Require(t, what, why)
 	}
-	if os.Getenv("DIBS_TEST_REQUIRE") == "all" {
-		t.Fatalf("%s: %s; DIBS_TEST_REQUIRE=all forbids skipping", what, why)
-	}
-	skip(t, what, why)
-}
-
-// skip ends a test of what no machine has to have, and says so at the end of make test.
-func skip(t *testing.T, what, why string) {
-	t.Helper()
-	if path := os.Getenv("DIBS_TEST_UNCOVERED"); path != "" {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if _, err := f.WriteString(what + "\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Skipf("NOT COVERED: %s: %s", what, why)
 }

@@ -11,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	jsonstrict "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/dibs-run/dibs/internal/test/testbin"
 )
 
 const jobs = `version: 1
@@ -24,10 +26,9 @@ jobs:
 // The command line: each exit status, no value of a secret in what is written, and objects that are Kubernetes' own.
 func TestTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "dibs"), "./cmd/dibs")
-	build.Dir = filepath.Join("..", "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dibs, err := testbin.Dibs(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	s, _ := serve(t)
 	m := filepath.Join(dir, "jobs.yaml")
@@ -40,7 +41,7 @@ func TestTheCommandLine(t *testing.T) {
 	write(jobs)
 	run := func(status int, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(dir, "dibs"), args...)
+		cmd := exec.Command(dibs, args...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "KUBECONFIG=" + os.Getenv("KUBECONFIG"),
 			"DIBS_STORE=redis://:sesame@127.0.0.1:1/0", "DIBS_DIR=" + dir, "SHOP_TOKEN=sesame"}
 		out, err := cmd.CombinedOutput()

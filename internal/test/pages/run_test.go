@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/testbin"
 	"github.com/dibs-run/dibs/internal/test/testdirs"
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/test/uncovered"
 )
 
 func TestMain(m *testing.M) {
@@ -73,21 +75,21 @@ func testPage(t *testing.T, path string) {
 	if want := notRun[filepath.Base(path)]; skipped != want {
 		t.Errorf("the page says not to run %d of its blocks: want %d", skipped, want)
 	}
-	uncovered(t, os.Geteuid() != 0, "the pages' hosts, which need root")
+	without(t, os.Geteuid() != 0, "the pages' hosts, which need root")
 	for _, tool := range []string{"unshare", "chroot", "ip"} {
 		_, err := exec.LookPath(tool)
-		uncovered(t, err != nil, tool+", for the pages' hosts")
+		without(t, err != nil, tool+", for the pages' hosts")
 	}
 	if program, ok := interpreters[filepath.Base(path)]; ok {
 		_, err := os.Stat(program)
-		uncovered(t, err != nil, program)
+		without(t, err != nil, program)
 	}
 	f := newFleet(t, page)
 	hosts := 1
 	for _, s := range steps {
 		if s.Cron {
 			_, err := exec.LookPath("cron")
-			uncovered(t, err != nil, "cron, for the pages' crontabs")
+			without(t, err != nil, "cron, for the pages' crontabs")
 			hosts = 3
 		}
 	}
@@ -255,20 +257,13 @@ func (f *fleet) onceEach() {
 	}
 }
 
-// build builds dibs, once.
+// build builds dibs, once, in a folder that TestMain removes.
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "dibs-pages-")
-	if err != nil {
+	var err error
+	if built, err = os.MkdirTemp("", "dibs-pages-"); err != nil {
 		return "", err
 	}
-	built = dir
-	path := filepath.Join(dir, "dibs")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/dibs-run/dibs/cmd/dibs")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
+	return testbin.Dibs(built)
 })
 
 func binary(t *testing.T) string {
@@ -279,21 +274,11 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// uncovered skips a test whose machine lacks something, and has make test list it.
-func uncovered(t *testing.T, lacks bool, what string) {
+// without skips a test whose machine lacks something, and has make test list it.
+func without(t *testing.T, lacks bool, what string) {
 	t.Helper()
 	if !lacks {
 		return
 	}
-	if path := os.Getenv("DIBS_TEST_UNCOVERED"); path != "" {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if _, err := f.WriteString(what + "\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Skip("NOT COVERED: " + what)
+	uncovered.Skip(t, what, "not on this machine")
 }

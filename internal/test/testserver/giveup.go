@@ -2,8 +2,9 @@ package testserver
 
 import (
 	"errors"
-	"os"
 	"testing"
+
+	"github.com/dibs-run/dibs/internal/test/uncovered"
 )
 
 // errNoBinary is wrapped when the machine has no binaries of a technology: the one reason to skip
@@ -17,26 +18,11 @@ func giveUp(t testing.TB, tech technology, err error) {
 	if !errors.Is(err, errNoBinary) {
 		t.Fatalf("testserver: %s: %v", name, err)
 	}
-	if os.Getenv("DIBS_TEST_REQUIRE") == "all" && !tech.optional {
+	if uncovered.Required() && !tech.optional {
 		t.Fatalf("testserver: %s: %v; DIBS_TEST_REQUIRE=all forbids skipping: install it, or name a server in DIBS_TEST_%s",
 			name, err, envName(name))
 	}
-	if file := os.Getenv("DIBS_TEST_UNCOVERED"); file != "" {
-		if err := record(file, name+"\n"); err != nil {
-			t.Fatalf("testserver: DIBS_TEST_UNCOVERED: %v", err)
-		}
-	}
-	t.Skipf("NOT COVERED: %s: %v", name, err)
-}
-
-// record appends in one write, since test processes run side by side.
-func record(file, line string) error {
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(line)
-	return errors.Join(err, f.Close())
+	uncovered.Skip(t, name, err.Error())
 }
 
 func envName(name string) string {

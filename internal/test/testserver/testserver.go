@@ -32,9 +32,12 @@ func Postgres(t testing.TB) string { return sharedPostgres.url(t) }
 func MariaDB(t testing.TB) string { return sharedMariaDB.url(t) }
 
 var (
-	sharedRedis    = shared{tech: redisTech, env: "DIBS_TEST_REDIS", usual: "redis://127.0.0.1:6379/0"}
-	sharedPostgres = shared{tech: postgresTech, env: "DIBS_TEST_POSTGRES", usual: "postgres://postgres@127.0.0.1:5432/test?sslmode=disable"}
-	sharedMariaDB  = shared{tech: mariadbTech, env: "DIBS_TEST_MARIADB", usual: "mysql://root@127.0.0.1:3306/test"}
+	sharedRedis = shared{tech: redisTech, env: "DIBS_TEST_REDIS", usual: "redis://127.0.0.1:6379/0",
+		args: []string{"--appendonly", "no"}} // nobody restarts it
+	sharedPostgres = shared{tech: postgresTech, env: "DIBS_TEST_POSTGRES", usual: "postgres://postgres@127.0.0.1:5432/test?sslmode=disable",
+		args: []string{"-c", "shared_buffers=256MB", "-c", "max_connections=400"}}
+	sharedMariaDB = shared{tech: mariadbTech, env: "DIBS_TEST_MARIADB", usual: "mysql://root@127.0.0.1:3306/test",
+		args: []string{"--innodb-buffer-pool-size=256M", "--max-connections=600"}}
 )
 
 // shared is a server that all tests of this process use. It is looked for once.
@@ -42,6 +45,7 @@ type shared struct {
 	tech  technology
 	env   string
 	usual string
+	args  []string // beside the technology's own, where we start it
 
 	once  sync.Once
 	found string
@@ -69,7 +73,7 @@ func (s *shared) find() (string, error) {
 	if s.tech.ping(ctx, s.usual) == nil {
 		return s.usual, nil
 	}
-	srv, err := start(s.tech, nil)
+	srv, err := start(s.tech, s.args)
 	if err != nil {
 		return "", err
 	}
