@@ -23,17 +23,17 @@ const deaf = "trap 'echo term' TERM; echo up; while :; do sleep 0.02; done"
 
 // Holds: promise 3.
 func TestSupervisorKilled(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		for _, hold := range []bool{false, true} {
 			run, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
-			s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run, Lock: lock, HoldLocks: hold})
+			s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run, Lock: lock, HoldLocks: hold, Ungrouped: ungrouped})
 			awaitLiving(t, run, 1+escaped)
 			if !locked(t, lock) {
 				t.Error("the lock is free while the command runs")
 			}
 			s.signal(t, syscall.SIGKILL)
-			if left := awaitGone(run, time.Second); len(left) > 0 {
-				t.Errorf("alive a second after the supervisor's death: %v", left)
+			if left := awaitGone(run, soon); len(left) > 0 {
+				t.Errorf("they outlive the supervisor: %v", left)
 			}
 			awaitUnlocked(t, lock) // its holder ends a moment after it is out of sight
 		}
@@ -42,24 +42,24 @@ func TestSupervisorKilled(t *testing.T) {
 
 // Holds: promise 3.
 func TestSupervisorStopped(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
-		const term, kill, slack = time.Second, 1500 * time.Millisecond, 10 * time.Second
-		began := time.Now()
-		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run, Lock: lock, HoldLocks: true, Term: term, Kill: kill})
-		s.signal(t, syscall.SIGSTOP)
+		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run, Lock: lock, HoldLocks: true, Ungrouped: ungrouped})
 		lines := bufio.NewReader(s.out)
-		for _, want := range []string{"up", "term"} {
-			if line, err := lines.ReadString('\n'); strings.TrimSpace(line) != want {
-				t.Fatalf("%q, %v; want %q", line, err, want)
-			}
+		awaitUp(t, lines)
+		d := s.extend(t, time.Second, 3*time.Second)
+		s.signal(t, syscall.SIGSTOP)
+		if line, err := lines.ReadString('\n'); line != "term\n" {
+			t.Fatalf("%q, %v; want SIGTERM", line, err)
 		}
-		if at := time.Since(began); at < term || at > term+slack {
-			t.Errorf("told to terminate after %s, want %s", at, term)
+		if early := d.Term - clock.System.Boot(); early > 0 {
+			t.Errorf("told to terminate %s early", early)
 		}
-		awaitGone(run, soon)
-		if at := time.Since(began); at < kill || at > kill+slack {
-			t.Errorf("gone after %s, want %s", at, kill)
+		if left := awaitGone(run, soon); len(left) > 0 {
+			t.Errorf("alive after the deadline: %v", left)
+		}
+		if early := d.Kill - clock.System.Boot(); early > 0 {
+			t.Errorf("gone %s early", early)
 		}
 		awaitUnlocked(t, lock)
 	})
@@ -67,14 +67,14 @@ func TestSupervisorStopped(t *testing.T) {
 
 // Holds: promise 3.
 func TestGuardianKilled(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		p := start(t, Spec{Args: shell(run, escapee(run)+deaf), RunID: run})
+		p := start(t, Spec{Args: shell(run, escapee(run)+deaf), RunID: run, ungrouped: ungrouped})
 		awaitLiving(t, run, 1+escaped)
 		if err := syscall.Kill(p.guardian.pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		x := within(t, "exit", time.Second, p.Exited())
+		x := within(t, "exit", soon, p.Exited())
 		if x.Err == nil || x.Status != StatusFault {
 			t.Errorf("%+v, want a fault", x)
 		}
@@ -82,7 +82,7 @@ func TestGuardianKilled(t *testing.T) {
 		if !errors.Is(x.Err, errGuardianGone) || !errors.Is(x.Err, io.EOF) || !strings.Contains(x.Err.Error(), "signal: killed") {
 			t.Errorf("does not say why: %v", x.Err)
 		}
-		within(t, "empty", time.Second, p.Empty())
+		within(t, "empty", soon, p.Empty())
 		if left := living(run); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
@@ -93,13 +93,21 @@ func TestGuardianKilled(t *testing.T) {
 }
 
 func TestGuardianIgnoresSignals(t *testing.T) {
+	t.Parallel()
 	run := newRun(t)
-	p := start(t, Spec{Args: shell(run, "sleep 0.3; exit 6"), RunID: run})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := start(t, Spec{Args: shell(run, "read x; exit 6"), RunID: run, Stdin: r})
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1} {
 		if err := syscall.Kill(p.guardian.pid, sig); err != nil {
 			t.Fatal(err)
 		}
 	}
+	time.Sleep(100 * time.Millisecond) // by then a guardian that heeds one has ended
+	w.Close()
 	if x := within(t, "exit", soon, p.Exited()); x.Status != 6 {
 		t.Errorf("%+v, want status 6", x)
 	}
@@ -107,17 +115,21 @@ func TestGuardianIgnoresSignals(t *testing.T) {
 
 // Holds: promise 3.
 func TestDeadlineEndsTheCommand(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
-		run, now := newRun(t), clock.System.Boot()
-		p := start(t, Spec{Args: shell(run, "sleep 300"), RunID: run, Deadline: Deadline{Term: now + 200*time.Millisecond}})
-		x := within(t, "exit", time.Second, p.Exited())
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		run, d := newRun(t), in(2*time.Second, 0) // to be heard of before it has passed
+		p := start(t, Spec{Args: shell(run, "sleep 300"), RunID: run, Deadline: d, ungrouped: ungrouped})
+		x := within(t, "exit", soon, p.Exited())
 		if want := (Exit{Status: 143, Signal: syscall.SIGTERM, ByDeadline: true}); x != want {
 			t.Errorf("%+v, want %+v", x, want)
+		}
+		if early := d.Term - clock.System.Boot(); early > 0 {
+			t.Errorf("ended %s early", early)
 		}
 	})
 }
 
 func TestPassedDeadlineStartsNothing(t *testing.T) {
+	t.Parallel()
 	run, file := newRun(t), filepath.Join(t.TempDir(), "made")
 	p, err := Start(Spec{Args: []string{"touch", file}, RunID: run, Deadline: Deadline{Kill: clock.System.Boot() - 1}})
 	var start *StartError
@@ -130,60 +142,63 @@ func TestPassedDeadlineStartsNothing(t *testing.T) {
 }
 
 func TestExtendMovesTheDeadline(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		in := func(d time.Duration) Deadline {
-			return Deadline{Term: clock.System.Boot() + d, Kill: clock.System.Boot() + 2*d}
-		}
 		const step = 2 * time.Second
-		p := start(t, Spec{Args: shell(run, "sleep 300"), RunID: run, Deadline: in(step)})
-		for range 8 { // in all, twice the first deadline
+		d := in(step, 2*step)
+		p := start(t, Spec{Args: shell(run, "sleep 300"), RunID: run, Deadline: d, ungrouped: ungrouped})
+		for first := d.Term; d.Term < first+step; {
 			time.Sleep(step / 4)
-			if err := p.Extend(in(step)); err != nil {
+			renewed := in(step, 2*step)
+			if err := p.Extend(renewed); err != nil {
 				t.Fatal(err)
 			}
-		}
-		last := time.Now()
-		select {
-		case x := <-p.Exited():
-			t.Fatalf("ended in spite of renewals: %+v", x)
-		default:
+			if clock.System.Boot() >= d.Term {
+				t.Skip("the machine is slow: a deadline passed before its renewal")
+			}
+			d = renewed
 		}
 		if x := within(t, "exit", soon, p.Exited()); !x.ByDeadline {
 			t.Errorf("%+v, want it by deadline", x)
 		}
-		if at := time.Since(last); at < step-50*time.Millisecond {
-			t.Errorf("ended %s after the last renewal, before its deadline of %s", at, step)
+		if early := d.Term - clock.System.Boot(); early > 0 {
+			t.Errorf("ended %s before the deadline of the last renewal", early)
 		}
 	})
 }
 
 func TestRenewalAfterTermDoesNotPostponeTheKill(t *testing.T) {
-	run, now := newRun(t), clock.System.Boot()
+	t.Parallel()
+	run := newRun(t)
 	r, w, _ := os.Pipe()
 	defer r.Close()
-	kill := now + time.Second
-	p := start(t, Spec{Args: shell(run, deaf), RunID: run, Stdout: w, Deadline: Deadline{Term: now + 300*time.Millisecond, Kill: kill}})
+	p := start(t, Spec{Args: shell(run, deaf), RunID: run, Stdout: w})
 	w.Close()
-	if _, err := io.ReadFull(r, make([]byte, len("up\nterm\n"))); err != nil {
+	lines := bufio.NewReader(r)
+	awaitUp(t, lines)
+	d := in(1, 2*time.Second)
+	if err := p.Extend(d); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Extend(Deadline{Term: now + time.Hour, Kill: now + time.Hour}); err != nil {
+	if line, err := lines.ReadString('\n'); line != "term\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := p.Extend(in(time.Hour, time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "empty", soon, p.Empty())
-	if at := clock.System.Boot(); at < kill {
-		t.Errorf("killed %s early", kill-at)
+	if early := d.Kill - clock.System.Boot(); early > 0 {
+		t.Errorf("killed %s early", early)
 	}
 }
 
 // Holds: promise 14.
 func TestStopKillsAfterGrace(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
 		r, w, _ := os.Pipe()
 		defer r.Close()
-		p := start(t, Spec{Args: shell(run, escapee(run)+deaf), RunID: run, Stdout: w})
+		p := start(t, Spec{Args: shell(run, escapee(run)+deaf), RunID: run, Stdout: w, ungrouped: ungrouped})
 		w.Close()
 		awaitLiving(t, run, 1+escaped)
 		lines := bufio.NewReader(r)
@@ -196,7 +211,7 @@ func TestStopKillsAfterGrace(t *testing.T) {
 			t.Errorf("%q instead of SIGTERM", line)
 		}
 		x := within(t, "exit", soon, p.Exited())
-		if x.Signal != syscall.SIGKILL || x.ByDeadline {
+		if x.Signal != syscall.SIGKILL && !errors.Is(x.Err, errGuardianGone) || x.ByDeadline { // gone: a slow machine's last resort
 			t.Errorf("%+v, want killed, not by deadline", x)
 		}
 		within(t, "empty", soon, p.Empty())
@@ -207,9 +222,9 @@ func TestStopKillsAfterGrace(t *testing.T) {
 }
 
 func TestStopWakesTheStoppedAndReachesWhoDetached(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		p := start(t, Spec{Args: shell(run, escapee(run)+"kill -STOP $$"), RunID: run})
+		p := start(t, Spec{Args: shell(run, escapee(run)+"kill -STOP $$"), RunID: run, ungrouped: ungrouped})
 		// Once the shell has stopped itself, whoever detached the last one has ended: nobody forks any more, and so
 		// nobody is born after the signal.
 		awaitStopped(t, run)
@@ -224,9 +239,9 @@ func TestStopWakesTheStoppedAndReachesWhoDetached(t *testing.T) {
 
 // Holds: promise 3.
 func TestKillCatchesARunaway(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		p := start(t, Spec{Args: []string{os.Args[0], "hop", run}, RunID: run})
+		p := start(t, Spec{Args: []string{os.Args[0], "hop", run}, RunID: run, ungrouped: ungrouped})
 		within(t, "exit", soon, p.Exited())
 		time.Sleep(50 * time.Millisecond) // some generations
 		select {
@@ -235,6 +250,6 @@ func TestKillCatchesARunaway(t *testing.T) {
 		default:
 		}
 		p.Kill()
-		within(t, "empty", time.Second, p.Empty())
+		within(t, "empty", soon, p.Empty())
 	})
 }

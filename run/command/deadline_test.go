@@ -19,6 +19,7 @@ import (
 // A guardian that hears too late that it may begin, since it was stopped, starts nothing, whatever its
 // supervisor does.
 func TestAGuardianThatHearsTooLateStartsNothing(t *testing.T) {
+	t.Parallel()
 	for _, d := range []Deadline{{Kill: clock.System.Boot()}, {Term: clock.System.Boot()}} {
 		s := Spec{RunID: newRun(t), Deadline: d, Env: os.Environ()}
 		file := filepath.Join(t.TempDir(), "made")
@@ -42,6 +43,7 @@ func TestAGuardianThatHearsTooLateStartsNothing(t *testing.T) {
 
 // Each renewal of the lease moves the deadline of supervisor and guardian.
 func TestRenewalsMoveTheDeadline(t *testing.T) {
+	t.Parallel()
 	k, err := lease.NewKeeper(lease.Options{Store: memory.New(memory.Options{MaxTTL: time.Hour}).Store().Leases, Margin: lease.Margin{TTL: 70 * time.Second,
 		Heartbeat: 100 * time.Millisecond, RPCTimeout: 10 * time.Second, LostGrace: 10 * time.Second, Kill: time.Second, Rho: 0.01}})
 	if err != nil {
@@ -63,7 +65,7 @@ func TestRenewalsMoveTheDeadline(t *testing.T) {
 	renewed := make(chan struct{}, 100)
 	defer l.OnRenew(func() { renewed <- struct{}{} })()
 	for range 3 { // all who listen have heard of the first two
-		within(t, "a renewal", 2*time.Minute, renewed)
+		within(t, "a renewal", soon, renewed)
 	}
 	p.bounds.mu.Lock()
 	defer p.bounds.mu.Unlock()
@@ -75,6 +77,7 @@ func TestRenewalsMoveTheDeadline(t *testing.T) {
 // Rule L2: a lease that was broken at once leaves no grace, so the command is not asked to end.
 // Holds: L2.
 func TestABrokenLeaseAsksForNothing(t *testing.T) {
+	t.Parallel()
 	id, b, out := newRun(t), memory.New(memory.Options{}), newReader()
 	c := call(t, id, b, out)
 	c.StopGrace = time.Hour

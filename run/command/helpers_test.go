@@ -17,23 +17,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 	"github.com/dibs-run/dibs/internal/guardian/proc"
 	"github.com/dibs-run/dibs/lease"
 )
 
-// bothWays runs a test with a control group and without one.
-func bothWays(t *testing.T, test func(t *testing.T)) {
+// bothWays runs a test with a control group and without one, beside other tests. The test passes ungrouped on.
+func bothWays(t *testing.T, test func(t *testing.T, ungrouped bool)) {
+	t.Parallel()
+	bothWaysAlone(t, func(t *testing.T, ungrouped bool) {
+		t.Parallel()
+		test(t, ungrouped)
+	})
+}
+
+// bothWaysAlone is like bothWays, while no other test of the package runs.
+func bothWaysAlone(t *testing.T, test func(t *testing.T, ungrouped bool)) {
 	t.Run("cgroup", func(t *testing.T) {
 		if CgroupFor(testKey, "x") == "" {
 			t.Skip("no control group can be made here")
 		}
-		test(t)
+		test(t, false)
 	})
-	t.Run("fallback", func(t *testing.T) {
-		t.Setenv("DIBS_CGROUP", "off")
-		test(t)
-	})
+	t.Run("fallback", func(t *testing.T) { test(t, true) })
 }
 
 // testKey is that of the lease in these tests.
@@ -45,7 +52,7 @@ func newRun(t *testing.T) string {
 	t.Helper()
 	id := fmt.Sprintf("run%016x", rand.Uint64())
 	t.Cleanup(func() {
-		if left := awaitGone(id, 5*time.Second); len(left) > 0 {
+		if left := awaitGone(id, soon); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
 		}
 		if parent := cgroup.Parent(); parent != "" {
@@ -84,7 +91,7 @@ func awaitGone(run string, bound time.Duration) []string {
 // awaitLiving waits until n processes of the run live, besides warden and guardian, or one in their place.
 func awaitLiving(t *testing.T, run string, n int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(soon); ; time.Sleep(5 * time.Millisecond) {
 		left := living(run)
 		if len(left) >= n+2 {
 			return
@@ -98,7 +105,7 @@ func awaitLiving(t *testing.T, run string, n int) {
 // awaitStopped waits until a process of the run has been stopped.
 func awaitStopped(t *testing.T, run string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(soon); ; time.Sleep(5 * time.Millisecond) {
 		left := living(run)
 		if slices.ContainsFunc(left, func(p string) bool { return strings.Contains(p, " T ") }) {
 			return
@@ -133,7 +140,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 // awaitState waits until a process is in a state, as /proc/PID/stat has it.
 func awaitState(t *testing.T, pid int, state byte) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
 		s, err := proc.Read(pid)
 		if err == nil && s.State == state {
 			return
@@ -169,7 +176,7 @@ func keepStopped(t *testing.T, pids ...int) {
 
 type started struct {
 	PID, Warden, Guardian int
-	Self                  lease.Holder
+	Holder                lease.Holder // the record that the supervisor would write
 }
 
 // A supervisor is another process that supervises a part.
@@ -177,6 +184,7 @@ type supervisor struct {
 	*exec.Cmd
 	started
 	out   io.Reader // what the command prints
+	told  *json.Encoder
 	heard *json.Decoder
 }
 
@@ -193,6 +201,14 @@ func inSupervisor(t *testing.T, p part) *supervisor {
 	}
 	s := &supervisor{Cmd: exec.Command(os.Args[0], "supervise", string(spec)), heard: json.NewDecoder(r)}
 	s.ExtraFiles, s.Stderr = []*os.File{w}, os.Stderr
+	if p.Ungrouped {
+		s.Env = append(os.Environ(), "DIBS_CGROUP=off")
+	}
+	told, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.told = json.NewEncoder(told)
 	if s.out, err = s.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +225,20 @@ func inSupervisor(t *testing.T, p part) *supervisor {
 		t.Fatalf("the supervisor said nothing: %v", err)
 	}
 	return s
+}
+
+// extend has the supervisor extend its command's deadline, and returns it.
+func (s *supervisor) extend(t *testing.T, term, kill time.Duration) Deadline {
+	t.Helper()
+	d := in(term, kill)
+	if err := s.told.Encode(d); err != nil {
+		t.Fatal(err)
+	}
+	var done string
+	if err := s.heard.Decode(&done); err != nil || done != "extended" {
+		t.Fatalf("%q, %v", done, err)
+	}
+	return d
 }
 
 func (s *supervisor) signal(t *testing.T, sig syscall.Signal) {
@@ -244,6 +274,18 @@ func start(t *testing.T, s Spec) *Process {
 	return p
 }
 
+// in is the deadline after these times from now; zero is none.
+func in(term, kill time.Duration) (d Deadline) {
+	now := clock.System.Boot()
+	if term > 0 {
+		d.Term = now + term
+	}
+	if kill > 0 {
+		d.Kill = now + kill
+	}
+	return d
+}
+
 func shell(run, script string) []string { return []string{"sh", "-c", script, run} }
 
 // within receives, or fails the test after the bound.
@@ -257,4 +299,28 @@ func within[T any](t *testing.T, what string, bound time.Duration, c <-chan T) (
 	return v
 }
 
-const soon = 10 * time.Second
+// soon is the patience for what is to happen at once: nothing else that would end a command comes before that.
+const soon = 2 * time.Minute
+
+// release closes a file of which no descriptor may live on.
+func release(f *os.File) {
+	f.Close()
+	awaitForks()
+}
+
+// awaitForks waits for children that other tests fork meanwhile: until they execute their programs, they have all
+// descriptors of this process.
+func awaitForks() {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+}
+
+// writeProgram writes a file that is to be executed, which the kernel refuses while somebody has it open for writing.
+func writeProgram(t *testing.T, path, text string, mode os.FileMode) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	awaitForks()
+	return path
+}

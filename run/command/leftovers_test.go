@@ -15,13 +15,13 @@ import (
 // Rule L7: the main process's exit fixes the outcome; the lease lasts until its group is empty.
 
 func TestLeftoversWait(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run, lock, end := newRun(t), openLock(t), filepath.Join(t.TempDir(), "end")
 		if err := syscall.Mkfifo(end, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p := start(t, Spec{Args: shell(run, "cat "+end+" & exit 3"), RunID: run, Locks: []*os.File{lock}})
-		lock.Close()
+		p := start(t, Spec{Args: shell(run, "cat "+end+" & exit 3"), RunID: run, Locks: []*os.File{lock}, ungrouped: ungrouped})
+		release(lock)
 		if x := within(t, "exit", soon, p.Exited()); x.Status != 3 {
 			t.Errorf("%+v, want status 3", x)
 		}
@@ -45,28 +45,35 @@ func TestLeftoversWait(t *testing.T) {
 }
 
 func TestLeftoversKill(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
 		ready := filepath.Join(t.TempDir(), "ready")
-		script := "(trap '' TERM; : >" + ready + "; sleep 300) & " + escapee(run) + "while [ ! -e " + ready + " ]; do :; done; exit 3"
-		p := start(t, Spec{Args: shell(run, script), RunID: run, Leftovers: Kill, LeftoverGrace: 300 * time.Millisecond})
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		script := "(trap '' TERM; : >" + ready + "; sleep 300) & " + escapee(run) + "read x; exit 3"
+		p := start(t, Spec{Args: shell(run, script), Stdin: r, RunID: run, Leftovers: Kill, LeftoverGrace: 300 * time.Millisecond, ungrouped: ungrouped})
+		awaitFile(t, ready)
+		began := time.Now() // the command ends after this
+		w.Close()
 		if x := within(t, "exit", soon, p.Exited()); x.Status != 3 {
 			t.Errorf("%+v, want status 3", x)
 		}
-		began := time.Now()
 		within(t, "empty", soon, p.Empty())
-		if at := time.Since(began); at < 200*time.Millisecond {
+		if at := time.Since(began); at < 300*time.Millisecond {
 			t.Errorf("the deaf one was killed after %s, before its 300 ms", at)
 		}
 	})
 }
 
 func TestLeftoversLeave(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run, lock := newRun(t), openLock(t)
 		pidFile := filepath.Join(t.TempDir(), "pid")
-		p := start(t, Spec{Args: shell(run, "sleep 300 & echo $! >"+pidFile+"; exit 3"), RunID: run, Leftovers: Leave, Locks: []*os.File{lock}})
-		lock.Close()
+		p := start(t, Spec{Args: shell(run, "sleep 300 & echo $! >"+pidFile+"; exit 3"), RunID: run, Leftovers: Leave, Locks: []*os.File{lock}, ungrouped: ungrouped})
+		release(lock)
 		if x := within(t, "exit", soon, p.Exited()); x.Status != 3 {
 			t.Errorf("%+v, want status 3", x)
 		}
@@ -87,9 +94,10 @@ func TestLeftoversLeave(t *testing.T) {
 }
 
 func TestLocksAreHeldUntilReleased(t *testing.T) {
+	t.Parallel()
 	run, lock := newRun(t), openLock(t)
 	p := start(t, Spec{Args: []string{"true"}, RunID: run, Locks: []*os.File{lock}, HoldLocks: true})
-	lock.Close()
+	release(lock)
 	within(t, "empty", soon, p.Empty())
 	p.Stop(0) // too late to matter
 	p.Kill()
@@ -105,6 +113,19 @@ func TestLocksAreHeldUntilReleased(t *testing.T) {
 	within(t, "reaped", soon, p.Reaped())
 	if locked(t, lock.Name()) {
 		t.Error("the lock is held after its release")
+	}
+}
+
+// awaitFile waits until a file is there.
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(soon); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("there is no %s", path)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 // Find says beforehand what a start would say, and executes nothing.
 func TestFindAgreesWithStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"does": 0o755, "plain": 0o644} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch ran\n"), mode); err != nil {

@@ -4,14 +4,13 @@ package command
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/dibs-run/dibs/internal/clock"
 )
 
 // The test binary plays all the parts: guardian, and those named by its first argument.
@@ -29,6 +28,12 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // else a guardian with the race detector takes a second to end
+	_ = flag.Set("test.parallel", "12")      // most of these tests wait most of the time
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if ossignal.Ignored(s) { // by nohup(1), say: a command would inherit that
+			ossignal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -51,30 +56,25 @@ func detach(args []string) {
 // hop runs away: each generation starts the next in a session of its own, and ends.
 func hop(args []string) { detach(append([]string{os.Args[0], "hop"}, args...)) }
 
-// A part of a supervisor, for supervise: what to run, and for how long without a renewal.
+// A part of a supervisor, for supervise: what to run.
 type part struct {
-	Args       []string
-	RunID      string
-	Term, Kill time.Duration // from now; zero is none
-	Lock       string        // a file to lock
-	HoldLocks  bool
-	Leftovers  Leftovers
+	Args      []string
+	RunID     string
+	Lock      string // a file to lock
+	HoldLocks bool
+	Ungrouped bool // DIBS_CGROUP=off is in the supervisor's environment
 }
 
-// supervise starts a part and tells on descriptor 3 once it is started, and then once it is empty.
+// supervise starts a part, and tells on descriptor 3 once it is started. Its standard input has deadlines, and it
+// tells once it has extended the command's to one.
 func supervise(args []string) {
 	var p part
 	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
 		panic(err)
 	}
-	s := Spec{Args: p.Args, RunID: p.RunID, Key: testKey, Stdout: os.Stdout, Stderr: os.Stderr, HoldLocks: p.HoldLocks, Leftovers: p.Leftovers}
-	now := clock.System.Boot()
-	if p.Term > 0 {
-		s.Deadline.Term = now + p.Term
-	}
-	if p.Kill > 0 {
-		s.Deadline.Kill = now + p.Kill
-	}
+	s := Spec{Args: p.Args, RunID: p.RunID, Key: testKey, Stdout: os.Stdout, Stderr: os.Stderr, HoldLocks: p.HoldLocks}
+	holder := Self()
+	holder.RunID, holder.Cgroup = p.RunID, CgroupFor(testKey, p.RunID)
 	if p.Lock != "" {
 		f, err := os.OpenFile(p.Lock, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -93,8 +93,16 @@ func supervise(args []string) {
 	for _, f := range s.Locks {
 		f.Close()
 	}
-	_ = tell.Encode(started{PID: proc.Pid(), Warden: proc.warden.pid, Guardian: proc.guardian.pid, Self: Self()})
-	<-proc.Empty()
-	_ = tell.Encode("empty")
-	select {}
+	_ = tell.Encode(started{PID: proc.Pid(), Warden: proc.warden.pid, Guardian: proc.guardian.pid, Holder: holder})
+	told := json.NewDecoder(os.Stdin)
+	for {
+		var d Deadline
+		if told.Decode(&d) != nil {
+			select {}
+		}
+		if err := proc.Extend(d); err != nil {
+			panic(err)
+		}
+		_ = tell.Encode("extended")
+	}
 }

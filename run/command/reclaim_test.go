@@ -4,7 +4,6 @@ package command
 
 import (
 	"bufio"
-	"context"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -14,20 +13,13 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// holderOf is the record that the supervisor would have written.
-func holderOf(s *supervisor, run string) lease.Holder {
-	h := s.Self
-	h.RunID, h.Cgroup = run, CgroupFor(testKey, run)
-	return h
-}
-
 // Holds: promise 6.
 func TestWorkIsGoneOnlyWhenEverybodyIs(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run})
+		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run, Ungrouped: ungrouped})
 		awaitLiving(t, run, 1+escaped)
-		h := holderOf(s, run)
+		h := s.Holder
 		if WorkGone(testKey, h) {
 			t.Error("gone while it runs")
 		}
@@ -36,9 +28,7 @@ func TestWorkIsGoneOnlyWhenEverybodyIs(t *testing.T) {
 			t.Error("gone while its supervisor is stopped")
 		}
 		s.signal(t, syscall.SIGKILL)
-		for !WorkGone(testKey, h) {
-			time.Sleep(time.Millisecond)
-		}
+		awaitProof(t, h)
 		if left := living(run); len(left) > 0 {
 			t.Errorf("said to be gone: %v", left)
 		}
@@ -47,37 +37,55 @@ func TestWorkIsGoneOnlyWhenEverybodyIs(t *testing.T) {
 
 // Holds: promise 6.
 func TestOrphansAreKilled(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		h, run := orphans(t, func(h lease.Holder) {
-			if gone, err := KillOrphaned(ctx, testKey, h, held); gone || err != nil {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		h, run := orphans(t, ungrouped, func(h lease.Holder) {
+			if gone, err := KillOrphaned(t.Context(), testKey, h, held); gone || err != nil {
 				t.Errorf("a live supervisor's work: gone %v, %v", gone, err)
 			}
 		})
 		if WorkGone(testKey, h) {
 			t.Error("gone while orphans live")
 		}
-		if gone, err := KillOrphaned(ctx, testKey, h, held); !gone || err != nil {
-			t.Errorf("orphans: gone %v, %v", gone, err)
-		}
+		killOrphaned(t, h)
 		if left := living(run); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
-		if !WorkGone(testKey, h) {
-			t.Error("not gone after the orphans were killed")
-		}
+		awaitProof(t, h)
 	})
+}
+
+// killOrphaned kills the orphans of h's run. On a busy machine it may take several calls: SIGKILL takes a while there,
+// and where any process is just being executed, there is no proof.
+func killOrphaned(t *testing.T, h lease.Holder) {
+	t.Helper()
+	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+		switch gone, err := KillOrphaned(t.Context(), testKey, h, held); {
+		case err != nil, !gone && time.Now().After(end):
+			t.Fatalf("gone %v, %v; there are %v", gone, err, living(h.RunID))
+		case gone:
+			return
+		}
+	}
+}
+
+// awaitProof waits until the work of h is provably gone: there is no proof while any process is just being executed.
+func awaitProof(t *testing.T, h lease.Holder) {
+	t.Helper()
+	for end := time.Now().Add(soon); !WorkGone(testKey, h); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no proof that the work is gone; there are %v", living(h.RunID))
+		}
+	}
 }
 
 // orphans makes work that has lost its supervisor, its guardian and its warden. before is called while all
 // of it lives.
-func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run string) {
+func orphans(t *testing.T, ungrouped bool, before func(lease.Holder)) (h lease.Holder, run string) {
 	t.Helper()
 	run = newRun(t)
-	s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run})
+	s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run, Ungrouped: ungrouped})
 	awaitLiving(t, run, 1+escaped)
-	h = holderOf(s, run)
+	h = s.Holder
 	before(h)
 	// Stopped guards cannot act on each other's deaths; the supervisor's continues the warden.
 	stop := func(pid int) {
@@ -102,7 +110,7 @@ func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run strin
 // awaitDeath waits until a process that was killed is dead, which takes a busy machine a while.
 func awaitDeath(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
 		s, err := proc.Read(pid)
 		if err != nil || !s.Alive() {
 			return
@@ -116,25 +124,18 @@ func awaitDeath(t *testing.T, pid int) {
 // The guardian of a dead supervisor kills by itself. One that is stopped, again and again, must not hold
 // up a contender.
 func TestAStoppedGuardianOfADeadSupervisorIsEnded(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		s := inSupervisor(t, part{Args: shell(run, escapee(run)+bareEscapee(run)+deaf), RunID: run})
+		s := inSupervisor(t, part{Args: shell(run, escapee(run)+bareEscapee(run)+deaf), RunID: run, Ungrouped: ungrouped})
 		awaitUp(t, bufio.NewReader(s.out))
-		h := holderOf(s, run)
+		h := s.Holder
 		keepStopped(t, s.Warden, s.Guardian)
 		s.signal(t, syscall.SIGKILL)
 		_ = s.Wait()
 		if gone, err := KillOrphaned(t.Context(), testKey, h, func() bool { return false }); gone || err != nil {
 			t.Errorf("a released lease's work: gone %v, %v", gone, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 3*soon)
-		defer cancel()
-		for gone := false; !gone; {
-			var err error
-			if gone, err = KillOrphaned(ctx, testKey, h, held); err != nil || ctx.Err() != nil {
-				t.Fatalf("gone %v, %v; there are %v", gone, err, living(run))
-			}
-		}
+		killOrphaned(t, h)
 		if left := living(run); len(left) > 0 {
 			t.Errorf("said to be gone: %v", left)
 		}
@@ -143,11 +144,11 @@ func TestAStoppedGuardianOfADeadSupervisorIsEnded(t *testing.T) {
 
 // A record that names a dead process as the supervisor of a living one's run kills nothing.
 func TestARunWithASupervisorIsLeftAlone(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		s := inSupervisor(t, part{Args: shell(run, deaf), RunID: run})
+		s := inSupervisor(t, part{Args: shell(run, deaf), RunID: run, Ungrouped: ungrouped})
 		awaitLiving(t, run, 1)
-		h := holderOf(s, run)
+		h := s.Holder
 		h.Start-- // its number was another process's before
 		if gone, err := KillOrphaned(t.Context(), testKey, h, held); gone || err != nil {
 			t.Errorf("gone %v, %v", gone, err)
@@ -159,6 +160,7 @@ func TestARunWithASupervisorIsLeftAlone(t *testing.T) {
 
 // What survives every SIGKILL is stuck in the kernel; nobody waits for it.
 func TestKillingOrphansIsBounded(t *testing.T) {
+	t.Parallel()
 	rounds, began := 0, time.Now()
 	gone, err := untilGone(t.Context(), func() (done, gone bool) { rounds++; return false, false })
 	if gone || err != nil || rounds < 2 {
@@ -171,11 +173,10 @@ func TestKillingOrphansIsBounded(t *testing.T) {
 
 // Holds: promise 6.
 func TestNothingIsProvenOfAnotherPlace(t *testing.T) {
+	t.Parallel()
 	gone := Self()
 	gone.RunID, gone.Start = "some-run", gone.Start-1 // this number was another process's before
-	if !WorkGone(testKey, gone) {
-		t.Fatal("the work of a process that has ended is not gone")
-	}
+	awaitProof(t, gone)
 	for what, change := range map[string]func(*lease.Holder){
 		"another boot":      func(h *lease.Holder) { h.BootID = "other" },
 		"another namespace": func(h *lease.Holder) { h.PIDNS = "1" },
@@ -193,9 +194,9 @@ func TestNothingIsProvenOfAnotherPlace(t *testing.T) {
 }
 
 func TestWorkWithinARunBelongsToIt(t *testing.T) {
+	t.Parallel()
 	run := newRun(t)
-	t.Setenv("DIBS_CGROUP", "off")
-	p := start(t, Spec{Args: shell(run, "sleep 300"), RunID: run, Env: []string{"PATH=/usr/bin:/bin", EnvRunID + "=outer" + run}})
+	p := start(t, Spec{Args: shell(run, "sleep 300"), RunID: run, ungrouped: true, Env: []string{"PATH=/usr/bin:/bin", EnvRunID + "=outer" + run}})
 	h := Self()
 	h.RunID, h.Start = "outer"+run, h.Start-1
 	if WorkGone(testKey, h) {
@@ -203,23 +204,20 @@ func TestWorkWithinARunBelongsToIt(t *testing.T) {
 	}
 	p.Kill()
 	<-p.Reaped()
-	if !WorkGone(testKey, h) {
-		t.Error("not gone")
-	}
+	awaitProof(t, h)
 }
 
 // Of machines that were cloned while they ran, the boot id, the pid namespace and the pids are the same: what is gone
 // here may well live there.
 func TestACloneOfThisHostIsAnother(t *testing.T) {
+	t.Parallel()
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
 	}
 	h := Self()
 	h.PID, h.Start, h.RunID = gone.Process.Pid, h.Start+1, "run-of-a-clone"
-	if !WorkGone(testKey, h) {
-		t.Fatal("the work of a holder that is gone here, is not")
-	}
+	awaitProof(t, h)
 	h.Host += "-clone"
 	if WorkGone(testKey, h) {
 		t.Error("the work of a clone's holder is taken for gone")
@@ -227,6 +225,7 @@ func TestACloneOfThisHostIsAnother(t *testing.T) {
 }
 
 func TestEarlierBoot(t *testing.T) {
+	t.Parallel()
 	self := lease.Holder{Host: "a", HostID: "id", BootID: "now"}
 	for h, want := range map[lease.Holder]bool{
 		{Host: "a", HostID: "id", BootID: "before"}: true,
@@ -246,17 +245,14 @@ func held() bool { return true }
 
 // What a run left behind on purpose, and released its lease, is nobody's to kill.
 func TestLeftoversOfAReleasedLeaseLive(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
-		h, run := orphans(t, func(lease.Holder) {})
-		ctx := t.Context()
-		if gone, err := KillOrphaned(ctx, testKey, h, func() bool { return false }); gone || err != nil {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		h, run := orphans(t, ungrouped, func(lease.Holder) {})
+		if gone, err := KillOrphaned(t.Context(), testKey, h, func() bool { return false }); gone || err != nil {
 			t.Errorf("gone %v, %v", gone, err)
 		}
 		if len(living(run)) == 0 {
 			t.Error("they were killed")
 		}
-		if gone, err := KillOrphaned(ctx, testKey, h, held); !gone || err != nil {
-			t.Errorf("once it is held: gone %v, %v", gone, err)
-		}
+		killOrphaned(t, h)
 	})
 }

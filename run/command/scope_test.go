@@ -36,7 +36,8 @@ func (m *madeScopes) Start(name, runID string, pids ...int) error {
 	return m.err
 }
 
-// useScopes has commands begin in scopes until the test ends: by then the scopes are empty.
+// useScopes has commands begin in scopes until the test ends: by then the scopes are empty. Such a test is not
+// parallel, since all commands of this process begin there.
 func useScopes(t *testing.T) *madeScopes {
 	t.Helper()
 	if !cgroup.Usable(cgroup.Parent()) {
@@ -134,6 +135,7 @@ func TestACommandWithoutItsScopeRuns(t *testing.T) {
 
 // What was renewed while a scope was asked for counts when the command begins.
 func TestARenewalBeforeTheCommandBeginsCounts(t *testing.T) {
+	t.Parallel()
 	run := newRun(t)
 	p := start(t, Spec{Args: shell(run, "exit 0"), RunID: run, Deadline: Deadline{Term: 1, Kill: 2}, Renewed: func() Deadline { return Deadline{} }})
 	if got := within(t, "the end", soon, p.Exited()); got != (Exit{}) {
@@ -157,6 +159,7 @@ func TestScopesThatDoNotWorkAreNotUsed(t *testing.T) {
 // A group in a scope may be absent because there was no scope: that proves less than where dibs makes the group
 // itself.
 func TestAnAbsentScopeProvesLess(t *testing.T) {
+	t.Parallel()
 	for group, want := range map[string]bool{
 		"/sys/fs/cgroup/system.slice/dibs-shop.x-1.scope/dibs-1-a": true,
 		"/sys/fs/cgroup/system.slice/dibs.service/dibs-1-a":        false,

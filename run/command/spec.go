@@ -91,6 +91,9 @@ type Spec struct {
 	// LeftoverGrace between SIGTERM and SIGKILL.
 	Leftovers     Leftovers
 	LeftoverGrace time.Duration
+
+	// ungrouped starts the run without a control group, as DIBS_CGROUP=off does for all runs of a process.
+	ungrouped bool
 }
 
 // An Exit says how the main process ended.

@@ -147,9 +147,13 @@ func (s Spec) check() error {
 	return nil
 }
 
-// guard starts the warden, and this the guardian, which then waits to be armed. The run is to have a control group.
+// guard starts the warden, and this the guardian, which then waits to be armed. The run is to have a control group,
+// unless that is "".
 func (s Spec) guard(path, group string) (*Process, error) {
 	name := s.Args[0]
+	if s.ungrouped {
+		group = ""
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, &StartError{StatusFault, name, fmt.Errorf("make the guardian's connection: %w", err)}

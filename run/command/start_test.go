@@ -22,7 +22,7 @@ import (
 )
 
 func TestStatusesPassVerbatim(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		for script, want := range map[string]Exit{
 			"exit 0":        {},
 			"exit 3":        {Status: 3},
@@ -32,7 +32,7 @@ func TestStatusesPassVerbatim(t *testing.T) {
 			"kill -KILL $$": {Status: 137, Signal: syscall.SIGKILL},
 		} {
 			run := newRun(t)
-			p := start(t, Spec{Args: shell(run, script), RunID: run})
+			p := start(t, Spec{Args: shell(run, script), RunID: run, ungrouped: ungrouped})
 			if got := within(t, script, soon, p.Exited()); got != want {
 				t.Errorf("%s: %+v, want %+v", script, got, want)
 			}
@@ -43,14 +43,9 @@ func TestStatusesPassVerbatim(t *testing.T) {
 
 func TestWhatCannotBeStarted(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name, text string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	bothWays(t, func(t *testing.T) {
+	lost := writeProgram(t, filepath.Join(dir, "lost"), "#!/no/such/interpreter\n", 0o755)
+	plain := writeProgram(t, filepath.Join(dir, "plain"), "x", 0o644)
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		for _, c := range []struct {
 			what   string
 			spec   Spec
@@ -58,15 +53,15 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		}{
 			{"no such name", Spec{Args: []string{"no-such-command-here"}}, 127},
 			{"no such path", Spec{Args: []string{dir + "/none"}}, 127},
-			{"no such interpreter", Spec{Args: []string{file("lost", "#!/no/such/interpreter\n", 0o755)}}, 127},
-			{"not executable", Spec{Args: []string{file("plain", "x", 0o644)}}, 126},
+			{"no such interpreter", Spec{Args: []string{lost}}, 127},
+			{"not executable", Spec{Args: []string{plain}}, 126},
 			{"not executable, in PATH", Spec{Args: []string{"plain"}, Env: []string{"PATH=" + dir}}, 126},
 			{"a directory", Spec{Args: []string{dir}}, 126},
 			{"arguments too long", Spec{Args: []string{"echo", strings.Repeat("x", 200<<10)}}, 126},
 			{"no working directory", Spec{Args: []string{"true"}, Dir: dir + "/none"}, 125},
 			{"nothing", Spec{}, 125},
 		} {
-			c.spec.RunID = newRun(t)
+			c.spec.RunID, c.spec.ungrouped = newRun(t), ungrouped
 			p, err := Start(c.spec)
 			var start *StartError
 			if !errors.As(err, &start) || start.Status != c.status || p != nil {
@@ -77,6 +72,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 }
 
 func TestProgramWithoutGuardianMainIsNotRunAgain(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command(os.Args[0], "forget").Output()
 	if err != nil || !strings.Contains(string(out), "call command.GuardianMain first") {
 		t.Errorf("%q, %v", out, err)
@@ -84,10 +80,8 @@ func TestProgramWithoutGuardianMainIsNotRunAgain(t *testing.T) {
 }
 
 func TestScriptWithoutInterpreterRunsInShell(t *testing.T) {
-	run, path := newRun(t), filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(path, []byte("exit $1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	run, path := newRun(t), writeProgram(t, filepath.Join(t.TempDir(), "script"), "exit $1\n", 0o755)
 	p := start(t, Spec{Args: []string{path, "4"}, RunID: run})
 	if got := within(t, "exit", soon, p.Exited()); got.Status != 4 {
 		t.Errorf("status %d, want 4", got.Status)
@@ -95,10 +89,9 @@ func TestScriptWithoutInterpreterRunsInShell(t *testing.T) {
 }
 
 func TestCommandIsLookedUpAndRunsInItsOwnDirAndEnv(t *testing.T) {
+	t.Parallel()
 	run, dir := newRun(t), t.TempDir()
-	if err := os.WriteFile(dir+"/tool", []byte("#!/bin/sh\necho $PWD $A $DIBS_RUN_ID $DIBS_RUN_PARENTS\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(dir, "tool"), "#!/bin/sh\necho $PWD $A $DIBS_RUN_ID $DIBS_RUN_PARENTS\n", 0o755)
 	got := printed(t, Spec{Args: []string{"tool"}, Dir: dir, RunID: run,
 		Env: []string{"PATH=" + dir, "A=b", EnvRunID + "=outer", EnvRunParents + "=outermost"}})
 	if want := dir + " b " + run + " outermost:outer\n"; got != want {
@@ -126,6 +119,7 @@ func printed(t *testing.T, s Spec) string {
 }
 
 func TestCommandInheritsNothingButStandardFilesAndLocks(t *testing.T) {
+	// Not parallel: what other tests start would inherit the leak as well.
 	leak, err := os.Open("/etc/passwd")
 	if err != nil {
 		t.Fatal(err)
@@ -141,9 +135,9 @@ func TestCommandInheritsNothingButStandardFilesAndLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	bothWays(t, func(t *testing.T) {
+	bothWaysAlone(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
-		s := Spec{Args: []string{"ls", "-l", "/proc/self/fd"}, RunID: run, Locks: []*os.File{lock}}
+		s := Spec{Args: []string{"ls", "-l", "/proc/self/fd"}, RunID: run, Locks: []*os.File{lock}, ungrouped: ungrouped}
 		if got, want := inherited(printed(t, s)), []string{"3 -> " + lock.Name()}; !slices.Equal(got, want) {
 			t.Errorf("inherited %q, want %q", got, want)
 		}
@@ -168,6 +162,7 @@ func inherited(ls string) []string {
 const librarys = 1<<31 | 1<<32
 
 func TestCommandHasDefaultSignals(t *testing.T) {
+	t.Parallel()
 	run := newRun(t)
 	got := printed(t, Spec{Args: []string{"grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"}, RunID: run})
 	var blocked, ignored uint64
@@ -180,11 +175,11 @@ func TestCommandHasDefaultSignals(t *testing.T) {
 }
 
 func TestSignalsReachTheGroup(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)
 		r, w, _ := os.Pipe()
 		defer r.Close()
-		p := start(t, Spec{Args: shell(run, "trap 'exit 7' USR1; echo up; while :; do sleep 0.01; done"), RunID: run, Stdout: w, Stderr: w})
+		p := start(t, Spec{Args: shell(run, "trap 'exit 7' USR1; echo up; while :; do sleep 0.01; done"), RunID: run, Stdout: w, Stderr: w, ungrouped: ungrouped})
 		w.Close()
 		if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 			t.Fatal(err)
@@ -199,12 +194,13 @@ func TestSignalsReachTheGroup(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	// Not parallel: it looks for children of this process.
+	bothWaysAlone(t, func(t *testing.T, ungrouped bool) {
 		var wg sync.WaitGroup
 		for range 50 {
 			run := newRun(t)
 			wg.Go(func() {
-				p, err := Start(Spec{Args: shell(run, "exit 5"), RunID: run, Leftovers: Kill})
+				p, err := Start(Spec{Args: shell(run, "exit 5"), RunID: run, Leftovers: Kill, ungrouped: ungrouped})
 				if err != nil {
 					t.Error(err)
 					return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store/memory"
@@ -33,6 +34,7 @@ func TestACommandRunsAsWhomItIsToldTo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not covered: only root can run a command as another user")
 	}
+	t.Parallel()
 	nobody, err := LookupUser("nobody", "")
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +54,13 @@ func TestACommandRunsAsWhomItIsToldTo(t *testing.T) {
 
 	id = newRun(t)
 	target = Target{User: nobody, Dir: "/", Args: shell(id, `trap '' TERM; echo up; while :; do sleep 0.02; done`)}
-	if got, _ := attempt(t, target, id, run.ErrShutdown); got != run.Canceled {
+	if got, _ := attempt(t, target, id, run.ErrShutdown, 100*time.Millisecond); got != run.Canceled {
 		t.Errorf("a deaf command of another user ended as %s", got)
 	}
 }
 
 func TestLookupUser(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, group string
 		uid, gid    uint32
@@ -96,6 +99,7 @@ func TestAVariableHasOneValue(t *testing.T) {
 }
 
 func TestWhatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
 	bad := 0o1777
 	for _, s := range []Spec{{Umask: &bad}, {Nice: 20}, {Nice: -21}} {
 		s.Args, s.RunID = []string{"true"}, newRun(t)
