@@ -145,19 +145,23 @@ PATH=` + os.Getenv("PATH") + "\n"; string(b) != want {
 	}
 }
 
-// A ping and a webhook go the way that they say: through a proxy, to a server whose authority they name,
-// and on to where the same origin redirects them, signed anew.
-func TestTheWayOfAHook(t *testing.T) {
+// servers are an application and a proxy. got returns what they were asked, and ca is the file of the application's
+// authority.
+func servers(t *testing.T) (srv, proxy, ca string, got func() string) {
+	t.Helper()
 	var mu sync.Mutex
-	var got []string
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var all []string
+	add := func(request string) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, request)
+	}
+	app := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path == "/moved/fail" || r.URL.Path == "/moved" {
 			http.Redirect(w, r, strings.Replace(r.URL.String(), "/moved", "/here", 1), http.StatusPermanentRedirect)
 			return
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		how := "unsigned"
 		if s := r.Header.Get("X-Cron-Signature"); s != "" {
 			var at int64
@@ -169,82 +173,112 @@ func TestTheWayOfAHook(t *testing.T) {
 			fmt.Fprintf(mac, "%d.POST.%s.%s", at, r.RequestURI, body)
 			how = fmt.Sprint("signed well: ", sum == hex.EncodeToString(mac.Sum(nil)))
 		}
-		got = append(got, fmt.Sprint(r.URL.Path, " ", len(body) > 0, " ", how))
+		add(fmt.Sprint(r.URL.Path, " ", len(body) > 0, " ", how))
 	}))
-	defer srv.Close()
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of those who do not believe it
-	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, "proxy "+r.RequestURI)
-	}))
-	defer proxy.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+	app.Config.ErrorLog = log.New(io.Discard, "", 0) // of those who do not believe it
+	app.StartTLS()
+	t.Cleanup(app.Close)
+	relay := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { add("proxy " + r.RequestURI) }))
+	t.Cleanup(relay.Close)
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: app.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	trusted := &job.TLS{CAFile: ca}
-	for _, c := range []struct {
-		hook job.Hook
+	return app.URL, relay.URL, ca, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(all, ", ")
+	}
+}
+
+// A ping and a webhook go the way that they say: through a proxy, to a server whose authority they name,
+// and on to where the same origin redirects them, signed anew.
+func TestTheWayOfAHook(t *testing.T) {
+	ping := func(r job.Request) job.Hook { return job.Hook{Ping: &r} }
+	post := func(r job.Request) job.Hook { return job.Hook{Request: &r} }
+	for name, c := range map[string]struct {
+		hook func(srv, proxy string, trusted *job.TLS) job.Hook
 		got  string
 		why  string
 	}{
-		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k"}}, "", "certificate"},
-		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k", TLS: trusted}}, "/k/fail true unsigned", ""},
-		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "the server answered 308 Permanent Redirect, and dibs follows no redirect of a ping"},
-		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here/fail true unsigned", ""},
-		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved?a=b", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here true signed well: true", ""},
-		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "dibs does not follow redirects"},
-		{job.Hook{Ping: &job.Request{URL: "http://check.example/k", Proxy: proxy.URL}}, "proxy http://check.example/k/fail?rid=" + failure.Run.ID, ""},
-		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k", TLS: &job.TLS{CAFile: ca + "x"}}}, "", "no such file"},
+		"untrusted": {func(srv, _ string, _ *job.TLS) job.Hook { return ping(job.Request{URL: srv + "/k"}) }, "", "certificate"},
+		"trusted": {func(srv, _ string, ca *job.TLS) job.Hook { return ping(job.Request{URL: srv + "/k", TLS: ca}) },
+			"/k/fail true unsigned", ""},
+		"a ping moved": {func(srv, _ string, ca *job.TLS) job.Hook { return ping(job.Request{URL: srv + "/moved", TLS: ca}) },
+			"", "the server answered 308 Permanent Redirect, and dibs follows no redirect of a ping"},
+		"a ping follows": {func(srv, _ string, ca *job.TLS) job.Hook {
+			return ping(job.Request{URL: srv + "/moved", TLS: ca, Redirects: job.RedirectsSameOrigin})
+		}, "/here/fail true unsigned", ""},
+		"a webhook follows": {func(srv, _ string, ca *job.TLS) job.Hook {
+			return post(job.Request{URL: srv + "/moved?a=b", TLS: ca, Redirects: job.RedirectsSameOrigin})
+		}, "/here true signed well: true", ""},
+		"a webhook moved": {func(srv, _ string, ca *job.TLS) job.Hook { return post(job.Request{URL: srv + "/moved", TLS: ca}) },
+			"", "dibs does not follow redirects"},
+		"proxy": {func(_, proxy string, _ *job.TLS) job.Hook {
+			return ping(job.Request{URL: "http://check.example/k", Proxy: proxy})
+		},
+			"proxy http://check.example/k/fail?rid=" + failure.Run.ID, ""},
+		"no authority": {func(srv, _ string, ca *job.TLS) job.Hook {
+			return ping(job.Request{URL: srv + "/k", TLS: &job.TLS{CAFile: ca.CAFile + "x"}})
+		}, "", "no such file"},
 	} {
-		got = nil
-		c.hook.Timeout = time.Minute
-		events := told(t, c.hook, []byte("s3cret"), nil)
-		if strings.Join(got, ", ") != c.got || (len(events) == 1) != (c.why != "") || c.why != "" && !strings.Contains(events[0].Reason, c.why) {
-			t.Errorf("%+v: got %q, %+v; want %q, %q", c.hook, got, events, c.got, c.why)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // some are tried again, after pauses
+			srv, proxy, ca, got := servers(t)
+			h := c.hook(srv, proxy, &job.TLS{CAFile: ca})
+			h.Timeout = time.Minute
+			events := told(t, h, []byte("s3cret"), nil)
+			if got() != c.got || (len(events) == 1) != (c.why != "") || c.why != "" && !strings.Contains(events[0].Reason, c.why) {
+				t.Errorf("got %q, %+v; want %q, %q", got(), events, c.got, c.why)
+			}
+		})
 	}
 }
 
 // A command has one attempt, within its time; with it ends what it started. What it printed is bounded.
 func TestACommandThatFails(t *testing.T) {
-	dir := t.TempDir()
 	for name, c := range map[string]struct{ line, want string }{
 		"status":  {"echo no such room; exit 4", `exit status 4: it printed "no such room"`},
 		"missing": {"", "no such file"},
 		"flood":   {"yes | head -c 10000000; exit 1", "exit status 1: it printed "},
-		"hangs":   {"sleep 300 & echo $! > " + dir + "/pid; wait", "it took longer than 1s, and was killed"},
-		"ignores": {"trap '' TERM; sleep 300 & echo $! > " + dir + "/pid; sleep 300", "it took longer than 1s, and was killed"},
-		"escapes": {"setsid sleep 300 & echo $! > " + dir + "/pid; sleep 0.2; exit 7", "exit status 7"},
+		"hangs":   {"sleep 300 & echo $! > $DIR/pid; wait", "it took longer than 3s, and was killed"},
+		"ignores": {"trap '' TERM; sleep 300 & echo $! > $DIR/pid; sleep 300", "it took longer than 3s, and was killed"},
+		"escapes": {"setsid sleep 300 & echo $! > $DIR/pid; sleep 0.2; exit 7", "exit status 7"},
 	} {
-		h := job.Hook{Command: &job.Command{Shell: "echo >> " + dir + "/" + name + "; " + c.line}, Timeout: time.Minute}
-		if name == "missing" {
-			h.Command = &job.Command{Args: []string{dir + "/none"}}
-		}
-		if strings.Contains(c.want, "longer") {
-			h.Timeout = time.Second
-		}
-		events := told(t, h, nil, []byte("PATH="+os.Getenv("PATH")))
-		if len(events) != 1 || events[0].Kind != "hook-failed" || !strings.Contains(events[0].Reason, c.want) || len(events[0].Reason) > 3*1000 {
-			t.Errorf("%s: %+v", name, events)
-			continue
-		}
-		if b, _ := os.ReadFile(filepath.Join(dir, name)); name != "missing" && string(b) != "\n" {
-			t.Errorf("%s: run %d times", name, len(b))
-		}
-		if b, err := os.ReadFile(filepath.Join(dir, "pid")); err == nil {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			h := job.Hook{Command: &job.Command{Shell: "echo >> $DIR/run; " + c.line}, Timeout: time.Minute}
+			if name == "missing" {
+				h.Command = &job.Command{Args: []string{dir + "/none"}}
+			}
+			if strings.Contains(c.want, "longer") {
+				h.Timeout = 3 * time.Second
+			}
+			events := told(t, h, nil, []byte("DIR="+dir+" PATH="+os.Getenv("PATH")))
+			if len(events) != 1 || events[0].Kind != "hook-failed" || !strings.Contains(events[0].Reason, c.want) || len(events[0].Reason) > 3*1000 {
+				t.Fatalf("%+v", events)
+			}
+			if b, _ := os.ReadFile(filepath.Join(dir, "run")); name != "missing" && string(b) != "\n" {
+				t.Errorf("run %d times", len(b))
+			}
+			if !strings.Contains(c.line, "pid") {
+				return
+			}
+			b, err := os.ReadFile(filepath.Join(dir, "pid"))
+			if err != nil {
+				t.Fatal(err)
+			}
 			var pid int
 			if _, err := fmt.Sscan(string(b), &pid); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(10 * time.Second); !gone(pid); time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); !gone(pid); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%s: what it started lives on", name)
+					t.Fatal("what it started lives on")
 				}
 			}
-			os.Remove(filepath.Join(dir, "pid"))
-		}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	command.GuardianMain() // commands of hooks have their guardian from this binary
+	command.GuardianMain()             // commands of hooks have their guardian from this binary
+	_ = flag.Set("test.parallel", "8") // the parallel tests wait most of the time
 	os.Exit(testdirs.Run(m))
 }

@@ -69,6 +69,7 @@ func TestNothingPlantedInTheSpoolIsFollowed(t *testing.T) {
 
 // A spool that somebody has made huge does not fill the memory: it is told of, and left as it is.
 func TestAHugeSpoolIsNotRead(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := In(dir, "x", "dibs")
 	if err := s.Put(scheduler.Item{Unavailable: &scheduler.Unclaimed{Job: "j"}}); err != nil {
@@ -92,6 +93,7 @@ func TestAHugeSpoolIsNotRead(t *testing.T) {
 
 // Somebody who keeps a file locked holds nobody up for longer than a moment.
 func TestALockThatIsKeptHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := In(dir, "x", "dibs")
 	item := scheduler.Item{Unavailable: &scheduler.Unclaimed{Job: "j"}}
