@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +23,10 @@ import (
 // guarded are the tests, which make no directory of a real host.
 type guarded struct{ m *testing.M }
 
-func (g guarded) Run() int { return testdirs.Run(g.m) }
+func (g guarded) Run() int {
+	_ = flag.Set("test.parallel", "6") // some scripts wait
+	return testdirs.Run(g.m)
+}
 
 func TestMain(m *testing.M) {
 	command.GuardianMain() // dibs run starts its guardian from this binary
