@@ -15,7 +15,7 @@ LONGEST := ./internal/test/e2e ./store/mysql ./store/postgres ./store/redis ./st
 # What is tested is what is installed: without C.
 export CGO_ENABLED := 0
 
-.PHONY: help build run held test tests check checks test-race test-long chaos million mutants lint bench fuzz dist boot
+.PHONY: help build run held test tests check checks test-race races chaoses test-long chaos million mutants lint bench fuzz dist boot
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -42,10 +42,10 @@ test: ## run all tests (under ten minutes on two cores), on servers that are sta
 
 # The cache knows neither the servers nor the binaries: nothing is taken from it.
 tests:
-	@$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) ./...; status=$$?; \
-	(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) || status=1; \
-	(cd packaging && $(GO) test -count=1 ./...) || status=1; \
-	exit $$status
+	@(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) & kube=$$!; \
+	(cd packaging && $(GO) test -count=1 ./...) & packaging=$$!; \
+	$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) ./...; status=$$?; \
+	wait $$kube || status=1; wait $$packaging || status=1; exit $$status
 
 check: ## the inner loop: go vet, the packages without servers, and the suite of stores on a directory and Redis
 	@$(GO) vet ./...
@@ -59,14 +59,19 @@ checks:
 # SQLite is C that was translated to Go. The detector finds nothing of ours in it, and makes it ten times as slow.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
-test-race: ## run all tests except those of processes with the race detector
-	@CGO_ENABLED=1 $(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %))
-	@CGO_ENABLED=1 $(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m $(BUBBLES)
+test-race: ## run all tests with the race detector, except those of processes and of servers that are hurt
+	@$(SUITE) $(MAKE) --no-print-directory races
+
+races: export CGO_ENABLED := 1
+races:
+	@$(GO) test $(RACE) -count=1 -timeout 30m $(BESIDE) $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %)); status=$$?; \
+	$(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m $(BESIDE) $(BUBBLES) || status=1; exit $$status
 
 # How much of the long rounds: 1 is the whole of them.
 LONG ?= 1
 
-test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fifth of the rounds that can be shortened)
+test-long: ## the race detector, also on servers that are hurt, and the long rounds (LONG=0.2: a fifth of what can be had in parts)
+	@DIBS_TEST_RACE=all $(MAKE) --no-print-directory test-race
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/test/e2e ./internal/test/stress
 	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/test/stress/work

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/test/testsize"
 )
 
 // Redis returns the URL of a Redis to share.
@@ -92,6 +94,7 @@ func StartMariaDB(t testing.TB, args ...string) *Server { return own(t, mariadbT
 
 func own(t testing.TB, tech technology, args []string) *Server {
 	t.Helper()
+	testsize.Hurts(t)
 	s, err := start(tech, args)
 	if err != nil {
 		giveUp(t, tech, err)

@@ -30,6 +30,16 @@ func Counts(t testing.TB) {
 	}
 }
 
+// Hurts is called by a test that stops, kills or restarts a server of its own. What it shows is seldom a race of this
+// process, and it waits long: under the race detector it is skipped, but for DIBS_TEST_RACE=all, which the long rounds
+// set. make test runs it.
+func Hurts(t testing.TB) {
+	t.Helper()
+	if raced && os.Getenv("DIBS_TEST_RACE") != "all" {
+		t.Skip("it hurts a server: the race detector meets it in the long rounds only")
+	}
+}
+
 func share() float64 {
 	told := os.Getenv(Env)
 	if told == "" {
