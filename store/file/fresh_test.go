@@ -68,5 +68,6 @@ func TestReadingUpgradesNoDatabase(t *testing.T) {
 }
 
 func TestANewProgramLosesNoTick(t *testing.T) {
+	t.Parallel()
 	storetest.RunNewProgram(t, OpenConfig, "file://"+t.TempDir()+"/dibs")
 }

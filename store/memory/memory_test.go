@@ -18,6 +18,7 @@ func TestSlotsAreHeldBack(t *testing.T) {
 func TestStore(t *testing.T) { storetest.Run(t, memory.OpenConfig, "memory:") }
 
 func TestANewProgramLosesNoTick(t *testing.T) {
+	t.Parallel()
 	storetest.RunNewProgram(t, memory.OpenConfig, "memory:")
 }
 

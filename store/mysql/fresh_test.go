@@ -7,6 +7,7 @@ import (
 )
 
 func TestReadingMakesNoTables(t *testing.T) {
+	t.Parallel()
 	address := ownDatabase(t)
 	db := raw(t, address, nil)
 	storetest.RunUnprepared(t, OpenConfig, address, func(t *testing.T) (made string) {
@@ -19,6 +20,7 @@ func TestReadingMakesNoTables(t *testing.T) {
 }
 
 func TestReadingUpgradesNoTables(t *testing.T) {
+	t.Parallel()
 	address := ownDatabase(t)
 	db := raw(t, address, nil)
 	age := func(t *testing.T) { exec(t, db, "DELETE FROM dibs_schema ORDER BY version DESC LIMIT 1") }
@@ -30,4 +32,7 @@ func TestReadingUpgradesNoTables(t *testing.T) {
 	})
 }
 
-func TestANewProgramLosesNoTick(t *testing.T) { storetest.RunNewProgram(t, OpenConfig, ownDatabase(t)) }
+func TestANewProgramLosesNoTick(t *testing.T) {
+	t.Parallel()
+	storetest.RunNewProgram(t, OpenConfig, ownDatabase(t))
+}

@@ -92,6 +92,7 @@ func uncrowd(db *counted, ns ...string) {
 // neighbours of every sort is bounded by what it was asked for, whether the optimizer knows of them or not.
 // Holds: promise 26.
 func TestEachStepOfLeasesTicksAndHistoryIsBounded(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	n := testsize.Of(1200, 100_000)
 	c := config(t, testserver.MariaDB(t))
@@ -151,6 +152,7 @@ var (
 // do the leases of processes that died, which go after a day, keep a list from those of the living.
 // Holds: promise 26, T16.
 func TestPruningPassesOverWhatStays(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	c := config(t, testserver.MariaDB(t))
 	s := countedStore(t, c)

@@ -119,6 +119,7 @@ func rowsText(t testing.TB, r *sql.Rows) string {
 // No step of leases, ticks, jobs and history leaves anything half done, whichever of its statements fails.
 // Holds: promise 26.
 func TestWhatFailsHasDoneNothing(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	c := config(t, testserver.MariaDB(t))
 	u, err := url.Parse(c.URL.String())

@@ -1,10 +1,14 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,6 +63,50 @@ func raw(t testing.TB, address string, change func(*mysqldriver.Config)) *sql.DB
 	return db
 }
 
+// sockets are the connections of a pool.
+type sockets struct {
+	made   atomic.Int64
+	writes atomic.Int64
+	about  string       // a text to look for
+	seen   atomic.Int64 // how often it was written or read
+}
+
+// watch has a pool's connections looked at.
+func (s *sockets) watch(c *mysqldriver.Config) {
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		s.made.Add(1)
+		return &socket{conn.(*net.TCPConn), s}, nil
+	}
+}
+
+type socket struct {
+	*net.TCPConn
+	of *sockets
+}
+
+func (s *socket) Write(b []byte) (int, error) {
+	n, err := s.TCPConn.Write(b)
+	s.of.look(b[:n])
+	s.of.writes.Add(1)
+	return n, err
+}
+
+func (s *socket) Read(b []byte) (int, error) {
+	n, err := s.TCPConn.Read(b)
+	s.of.look(b[:n])
+	return n, err
+}
+
+func (s *sockets) look(b []byte) {
+	if s.about != "" {
+		s.seen.Add(int64(bytes.Count(b, []byte(s.about))))
+	}
+}
+
 func exec(t testing.TB, db *sql.DB, query string, args ...any) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
@@ -74,13 +122,17 @@ func count(t testing.TB, db *sql.DB, query string, args ...any) (n int64) {
 	return n
 }
 
-// status is a counter of the server.
-func status(t testing.TB, db *sql.DB, name string) (n int64) {
+// waitsForRow reports whether a statement with a namespace in its text waits for a row. Unlike the tables of
+// information_schema, the server's monitor is always of now.
+func waitsForRow(t testing.TB, db *sql.DB, ns string) bool {
 	t.Helper()
-	if err := db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &n); err != nil {
-		t.Fatalf("%s: %v", name, err)
+	var kind, name, text string
+	if err := db.QueryRowContext(t.Context(), "SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &text); err != nil {
+		t.Fatal(err)
 	}
-	return n
+	return slices.ContainsFunc(strings.Split(text, "---TRANSACTION "), func(s string) bool {
+		return strings.Contains(s, "LOCK WAIT") && strings.Contains(s, ns)
+	})
 }
 
 func request(k lease.Key) lease.AcquireRequest {

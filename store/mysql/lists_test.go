@@ -15,6 +15,7 @@ import (
 // caller's transaction, whether the call succeeds or not.
 // Holds: Q2.
 func TestLongListsLeaveTheSessionAsItWas(t *testing.T) {
+	t.Parallel()
 	const own = "777" // as a caller may have set it
 	c := queueConfig(t, testserver.MariaDB(t))
 	mustOpen(t, c) // which makes the namespace
@@ -66,6 +67,7 @@ func TestLongListsLeaveTheSessionAsItWas(t *testing.T) {
 // Processes that make the same limits at once do not fail for it.
 // Holds: promise 18.
 func TestTheSameNewLimitsMadeAtOnce(t *testing.T) {
+	t.Parallel()
 	const many, limits = 6, 3 * chunk
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)

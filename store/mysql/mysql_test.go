@@ -12,12 +12,16 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, OpenConfig, testserver.MariaDB(t)) }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, OpenConfig, testserver.MariaDB(t))
+}
 
 // The suite's "processes" renew and reclaim each other's holds. A named lock belongs to a process,
 // so here they share its table, as the one process does that they are. That processes exclude each
 // other by name is TestNamedLockExcludes.
 func TestSessionStore(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	shared := map[string]*names{}
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
@@ -40,6 +44,7 @@ func TestSessionStore(t *testing.T) {
 
 // Holds: promise 1.
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
 	storetest.RunLoss(t, OpenConfig, address, func(t *testing.T, c store.Config) {
@@ -50,6 +55,7 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 
 // Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
 	storetest.RunHoldBack(t, OpenConfig, address, holdUntil(db))
@@ -62,6 +68,7 @@ func holdUntil(db *sql.DB) func(t *testing.T, c store.Config, until time.Time) {
 }
 
 func TestSlotsAreHeldBack(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
 	storetest.RunHeldSlots(t, OpenConfig, address, holdUntil(db), func(t *testing.T, c store.Config) {
@@ -70,6 +77,7 @@ func TestSlotsAreHeldBack(t *testing.T) {
 }
 
 func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
 	storetest.RunForgottenLimits(t, OpenConfig, address, func(t *testing.T, c store.Config) {

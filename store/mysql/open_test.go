@@ -29,6 +29,7 @@ func ownDatabase(t *testing.T) string {
 }
 
 func TestConcurrentFirstOpen(t *testing.T) {
+	t.Parallel()
 	c := config(t, ownDatabase(t))
 	stores := make([]*store.Store, 10)
 	var opening sync.WaitGroup
@@ -61,6 +62,7 @@ func TestConcurrentFirstOpen(t *testing.T) {
 }
 
 func TestMigrationsCanBeRepeated(t *testing.T) {
+	t.Parallel()
 	address := ownDatabase(t)
 	c := config(t, address)
 	ref := grant(t, mustOpen(t, c), request("k"))
@@ -78,6 +80,7 @@ func TestMigrationsCanBeRepeated(t *testing.T) {
 // Rule L9: a server that the namespace does not know grants nothing, found at a grant or at Open.
 // Holds: L9.
 func TestAnotherServer(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
 	for name, change := range map[string]string{
@@ -110,6 +113,7 @@ func TestAnotherServer(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := config(t, address)
 	c.URL = nil
@@ -154,6 +158,7 @@ func TestNew(t *testing.T) {
 // A server that does not answer is unavailable, an address that is wrong is not, and no error shows a password.
 // Holds: promise 7.
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	c := config(t, "mysql://user:geheim@127.0.0.1:1/test")
 	_, err := OpenConfig(within(t, 5*time.Second), c)
 	if !errors.Is(err, lease.ErrUnavailable) || strings.Contains(err.Error(), "geheim") || !strings.Contains(err.Error(), "127.0.0.1:1") {
@@ -167,6 +172,7 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestStatements(t *testing.T) {
+	t.Parallel()
 	if len(statements()) < 40 {
 		t.Errorf("%d statements", len(statements()))
 	}
@@ -178,6 +184,7 @@ func TestStatements(t *testing.T) {
 
 // Holds: promise 28.
 func TestAnInstallationIDIsNoPath(t *testing.T) {
+	t.Parallel()
 	address := ownDatabase(t)
 	c := config(t, address)
 	s, err := OpenConfig(t.Context(), c)

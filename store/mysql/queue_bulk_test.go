@@ -16,6 +16,7 @@ import (
 // into 4 MiB, also where every byte has to be escaped.
 // Holds: promise 16.
 func TestManyBytesAreOneStep(t *testing.T) {
+	t.Parallel()
 	args := json.RawMessage(`"` + strings.Repeat(`\"`, 120<<10) + `"`)
 	c := queueConfig(t, testserver.MariaDB(t))
 	db := raw(t, c.URL.String(), func(c *mysqldriver.Config) { c.MaxAllowedPacket = 4 << 20 })

@@ -115,6 +115,7 @@ const (
 // counts the rows.
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	n := testsize.Of(30_000, 200_000)
 	c := queueConfig(t, testserver.MariaDB(t))
@@ -264,6 +265,7 @@ func ref(t testing.TB, s *store.Store, id task.ID) driver.Ref {
 // Lists and counts go in steps, none of which walks over more tasks than it is bound to, and miss none.
 // Holds: promise 26.
 func TestListsGoInSteps(t *testing.T) {
+	t.Parallel()
 	n := testsize.Of(3*looked, 20*looked)
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := countedStore(t, c)
@@ -298,6 +300,7 @@ func TestListsGoInSteps(t *testing.T) {
 // A task that supersedes many others does so in parts.
 // Holds: promise 26, Q5.
 func TestSupersedingIsTakenInParts(t *testing.T) {
+	t.Parallel()
 	n := testsize.Of(5000, 50_000)
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := countedStore(t, c)
@@ -342,6 +345,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 // Tasks that transactions left available under a limit are put in order in parts, and all of them run.
 // Holds: promise 26, Q5.
 func TestManyNomineesArePutInOrderInParts(t *testing.T) {
+	t.Parallel()
 	const n = 3*mostOpen + 7
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := countedStore(t, c)
@@ -397,6 +401,7 @@ func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 // Blocked tasks are counted in steps, sub-queue by sub-queue, and all of them.
 // Holds: promise 26.
 func TestTheBlockedAreCountedInSteps(t *testing.T) {
+	t.Parallel()
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)
 	db := raw(t, c.URL.String(), nil)
@@ -418,6 +423,7 @@ func TestTheBlockedAreCountedInSteps(t *testing.T) {
 // look at the index.
 // Holds: promise 26, Q5.
 func TestALimitOfManyKindsIsBounded(t *testing.T) {
+	t.Parallel()
 	n, kinds := testsize.Of(2000, 20_000), 15
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := countedStore(t, c)

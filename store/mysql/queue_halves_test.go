@@ -78,6 +78,7 @@ func (f *queueSaboteur) State(t testing.TB, _ bool) map[string]string {
 // No step of the queue leaves anything half done, whichever of its statements fails.
 // Holds: promises 18, 26.
 func TestAQueueStepThatFailsHasDoneNothing(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	c := queueConfig(t, testserver.MariaDB(t))
 	u, err := url.Parse(c.URL.String())

@@ -17,6 +17,7 @@ import (
 // A server that takes over between a fetch's look and its gift gives no slot: the two may go to different servers.
 // Holds: Q5.
 func TestAServerThatTakesOverWithinAFetchGivesNoSlot(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := queueConfig(t, address)
 	db := raw(t, address, nil)
@@ -48,6 +49,7 @@ func TestAServerThatTakesOverWithinAFetchGivesNoSlot(t *testing.T) {
 // Rule Q5: the work of a task whose fetch a failover forgot has ended before its slot is given again.
 // Holds: Q5.
 func TestAForgottenSlotIsGivenAfterItsWork(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := config(t, address)
 	db := raw(t, address, nil)

@@ -16,6 +16,7 @@ import (
 // tasks of every sort.
 // Holds: promise 26.
 func TestEachOperationIsBoundedBesideManyNeighbours(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	n := testsize.Of(10_000, 200_000)
 	c := queueConfig(t, testserver.MariaDB(t))

@@ -11,6 +11,7 @@ import (
 // What a transaction of a caller's has keeps nobody from ending what has expired behind it, however much that is.
 // Holds: promise 26.
 func TestWhatExpiresBehindLockedTasksIsEnded(t *testing.T) {
+	t.Parallel()
 	const had, free = 3 * chunk, 2 * chunk
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)

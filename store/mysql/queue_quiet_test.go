@@ -12,6 +12,7 @@ import (
 
 // A look is left out only where it was empty and dear several times in a row, and never for longer than a second.
 func TestDearLooksAreLeftOut(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	at, other := look{1, 0}, look{2, 0}
 	var q quiet
@@ -46,6 +47,7 @@ func TestDearLooksAreLeftOut(t *testing.T) {
 // What this process made available is seen at once, whatever looks cost: what it enqueued, alone or under a limit,
 // what it put back, and what became due. What another one enqueued is seen a second later.
 func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)
 	w := joined(t, s)

@@ -15,6 +15,7 @@ import (
 // A server that dies in the middle of batches has them whole or not at all: what was acknowledged is there, each
 // completion stands, and nothing is left locked or half done.
 func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
+	t.Parallel()
 	srv := testserver.StartMariaDB(t)
 	c := queueConfig(t, srv.URL)
 	s := mustOpen(t, c)

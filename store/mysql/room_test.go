@@ -17,16 +17,20 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// promptly is less than the silence after which the server ends a transaction by itself, and with it a deadlock
-// of steps that wait for each other's connections.
-const promptly = 4 * time.Second
+// patience is more than any call takes. One that takes longer waits for itself: steps that wait for each other's
+// connections do so for ever, and fail when the server has ended their transactions, which were silent.
+const patience = time.Minute
 
 // small is a store on a pool of n connections, with a worker.
 func small(t *testing.T, n int) (*store.Store, lease.Ref) {
 	t.Helper()
-	address := testserver.MariaDB(t)
-	c := queueConfig(t, address)
-	db := raw(t, address, nil)
+	return smallAt(t, queueConfig(t, testserver.MariaDB(t)), n, new(sockets))
+}
+
+// smallAt is small, with a namespace of one's own, and connections that are looked at.
+func smallAt(t *testing.T, c store.Config, n int, on *sockets) (*store.Store, lease.Ref) {
+	t.Helper()
+	db := raw(t, c.URL.String(), on.watch)
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	s, err := New(t.Context(), db, c)
@@ -45,10 +49,10 @@ func tally(t testing.TB, db *sql.DB, name string) (n int64) {
 	return n
 }
 
-// meanwhile renews a worker's lease while calls run, n at once, and expects all of them to be answered promptly.
+// meanwhile renews a worker's lease while calls run, n at once, and expects all of them to be answered.
 func meanwhile(t *testing.T, s *store.Store, w lease.Ref, n int, call func(ctx context.Context, i int) error) {
 	t.Helper()
-	ctx := within(t, promptly)
+	ctx := within(t, patience)
 	var calls sync.WaitGroup
 	for i := range n {
 		calls.Go(func() {
@@ -78,6 +82,7 @@ func meanwhile(t *testing.T, s *store.Store, w lease.Ref, n int, call func(ctx c
 // No step waits for a second connection while it has one: as many steps as there are connections would wait for each
 // other, and the leases for them.
 func TestStepsTakeOneConnectionEach(t *testing.T) {
+	t.Parallel()
 	for _, conns := range []int{1, 2, 4, 0} {
 		t.Run(fmt.Sprint(conns, " connections"), func(t *testing.T) {
 			s, w := small(t, conns)
@@ -111,6 +116,7 @@ func TestStepsTakeOneConnectionEach(t *testing.T) {
 
 // However many steps wait for a limit that somebody has, the leases find a connection at once.
 func TestRenewalsDoNotWaitForLimits(t *testing.T) {
+	t.Parallel()
 	for _, conns := range []int{3, 10, 0} {
 		t.Run(fmt.Sprint(conns, " connections"), func(t *testing.T) {
 			s, w := small(t, conns)
@@ -135,9 +141,13 @@ func TestRenewalsDoNotWaitForLimits(t *testing.T) {
 			eventually(t, "the queue has all the connections that it takes", func() bool {
 				return len(q.room) == cap(q.room) && q.db.Stats().InUse >= max(1, cap(q.room))
 			})
-			r, err := s.Leases.Renew(within(t, lockWait/2), []lease.RenewRequest{{Ref: w, TTL: time.Minute}})
+			waited := q.db.Stats().WaitCount
+			r, err := s.Leases.Renew(within(t, patience), []lease.RenewRequest{{Ref: w, TTL: time.Minute}})
 			if err != nil || r.Answers[0].Status != lease.OK {
 				t.Errorf("a renewal: %+v, %v", r, err)
+			}
+			if n := q.db.Stats().WaitCount - waited; n > 0 {
+				t.Errorf("%d calls waited for a connection", n)
 			}
 			if err := tx.Rollback(); err != nil {
 				t.Error(err)
@@ -149,6 +159,7 @@ func TestRenewalsDoNotWaitForLimits(t *testing.T) {
 
 // What would take a second connection fails at once, in whatever test meets it first.
 func TestASecondConnectionIsAFault(t *testing.T) {
+	t.Parallel()
 	s, _ := small(t, 0)
 	q := s.Queue.(queues)
 	enqueue(t, s.Queue, spec(limitOf("a", 1)))
@@ -173,6 +184,7 @@ func TestASecondConnectionIsAFault(t *testing.T) {
 
 // A pool of the caller's is handed back as it was.
 func TestThePoolIsLeftAsItWas(t *testing.T) {
+	t.Parallel()
 	s, w := small(t, 1)
 	db := s.Queue.(queues).db
 	exec(t, db, "SET SESSION group_concat_max_len = 4321, innodb_lock_wait_timeout = 43, wait_timeout = 4321")
@@ -200,6 +212,7 @@ func TestThePoolIsLeftAsItWas(t *testing.T) {
 
 // A fetch that meets limits without a row begins again once, however many they are.
 func TestNewLimitsAreMadeAtOnce(t *testing.T) {
+	t.Parallel()
 	s, w := small(t, 1)
 	q := s.Queue.(queues)
 	var many []task.Spec
@@ -219,6 +232,7 @@ func TestNewLimitsAreMadeAtOnce(t *testing.T) {
 
 // To list a namespace's tasks, nobody reads those of others.
 func TestAListReadsItsNamespaceOnly(t *testing.T) {
+	t.Parallel()
 	s, _ := small(t, 1)
 	others, _ := small(t, 1)
 	enqueue(t, s.Queue, spec())

@@ -14,6 +14,7 @@ import (
 // each tick that there ever was, and requests about different ticks would wait for each other.
 // Holds: promise 26, L4.
 func TestATickIsFoundByItsKey(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)
 	got, err := s.Leases.Acquire(t.Context(), requests(1))

@@ -11,6 +11,7 @@ import (
 
 // What a server with nothing to do asks, several times per TTL, is few statements. The session that asks counts them.
 func TestWhatIsAskedOftenIsFewStatements(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := config(t, address)
 	mustOpen(t, c) // which makes the namespace
@@ -87,6 +88,7 @@ func TestWhatIsAskedOftenIsFewStatements(t *testing.T) {
 // Rule L1: a lease that lapses while its renewal waits for its row is not revived.
 // Holds: L1.
 func TestARenewalThatWaitedIsOfItsOwnTime(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := config(t, address)
 	s := mustOpen(t, c)
@@ -123,6 +125,7 @@ func TestARenewalThatWaitedIsOfItsOwnTime(t *testing.T) {
 
 // A renewal and a release of a hold that is no more say so, also where another has the key.
 func TestAHoldThatIsNoMore(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)
 	old := grant(t, s, request("k"))
@@ -151,6 +154,7 @@ func TestAHoldThatIsNoMore(t *testing.T) {
 // What is answered is committed, also in a session of a shared pool that somebody left without autocommit, or
 // in a transaction.
 func TestADirtySessionIsCommitted(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	for _, dirt := range []string{"SET autocommit = 0", "START TRANSACTION"} {
 		c := config(t, address)

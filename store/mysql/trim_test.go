@@ -10,6 +10,7 @@ import (
 
 // Holds: promise 1, L12.
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.MariaDB(t))
 	storetest.Overlong(t, OpenConfig, c, func(key lease.Key) {
 		exec(t, raw(t, c.URL.String(), nil), "UPDATE dibs_leases SET expires = expires + 3600000000 WHERE ns = ? AND lease_key = ?", []byte(c.Namespace), []byte(key))
@@ -18,6 +19,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 
 // Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.MariaDB(t))
 	storetest.PausedAhead(t, OpenConfig, c, func(job string) {
 		exec(t, raw(t, c.URL.String(), nil), `UPDATE dibs_jobs SET paused_since = paused_since + 3600000000,

@@ -12,6 +12,7 @@ import (
 
 // The clock is read after the wait for a row, not when the packet began.
 func TestWhatWaitedForARowIsLate(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	tables := map[string]string{"leases": "leases", "jobs": "jobs", "ticks": "ticks", "limits": "task_limits"}
 	storetest.RunWaits(t, OpenConfig, address, func(t *testing.T, c store.Config, what string) (unlock func()) {
@@ -28,6 +29,7 @@ func TestWhatWaitedForARowIsLate(t *testing.T) {
 
 // A claim and a settling of its job wait for each other: else a tick could be settled as missed, and run as well.
 func TestAClaimWaitsForASettling(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := config(t, address)
 	s := mustOpen(t, c)
@@ -52,12 +54,13 @@ func TestAClaimWaitsForASettling(t *testing.T) {
 		}
 		answer <- a[0]
 	}()
-	select { // no instant tells that it waits; one that does not is answered within this
-	case a := <-answer:
-		t.Errorf("it was answered %s beside the settling", a.Status)
-		_ = tx.Rollback()
-		return
-	case <-time.After(500 * time.Millisecond):
+	for db := raw(t, address, nil); !waitsForRow(t, db, c.Namespace); {
+		select {
+		case a := <-answer:
+			_ = tx.Rollback()
+			t.Fatalf("it was answered %s beside the settling", a.Status)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
@@ -70,6 +73,7 @@ func TestAClaimWaitsForASettling(t *testing.T) {
 // Rule L10: a token is above the last one of its key, also where the clock has stepped back.
 // Holds: L10.
 func TestATokenIsAboveTheLast(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := config(t, address)
 	s := mustOpen(t, c)

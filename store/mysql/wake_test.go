@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -17,9 +18,16 @@ import (
 // that has become late may be granted, revived, claimed or started.
 // Holds: L1.
 func TestLateRequestsOfDeadClients(t *testing.T) {
+	t.Parallel()
 	srv := testserver.StartMariaDB(t)
 	c := config(t, srv.URL)
-	client := mustOpen(t, c)
+	var on sockets
+	pool := raw(t, srv.URL, on.watch)
+	pool.SetMaxIdleConns(12)
+	client, err := New(t.Context(), pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	server := grant(t, client, request("server"))
 	short := request("renewed")
@@ -46,7 +54,8 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 	once := request(lease.OnceKey()) // whose row the packet makes
 	once.NotAfter = late.NotAfter
 	srv.Stop()
-	ctx := within(t, 200*time.Millisecond)
+	ctx, giveUp := context.WithCancel(t.Context())
+	written := on.writes.Load() + 6
 	var sent sync.WaitGroup
 	unanswered := func(what string, call func() error) {
 		sent.Go(func() {
@@ -81,8 +90,10 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 		_, err := client.Leases.Acquire(ctx, []lease.AcquireRequest{request("unbounded")})
 		return err
 	})
+	eventually(t, "all are sent", func() bool { return on.writes.Load() >= written })
+	giveUp()
 	sent.Wait() // the driver has closed the six sockets
-	time.Sleep(700 * time.Millisecond)
+	time.Sleep(time.Until(now.Add(700 * time.Millisecond)))
 	srv.Cont()
 
 	c.Init = false
@@ -114,6 +125,7 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 
 // The clock is read after the wait for a row, not when the request began.
 func TestWaitForARowCounts(t *testing.T) {
+	t.Parallel()
 	address := testserver.MariaDB(t)
 	c := config(t, address)
 	s := mustOpen(t, c)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestReadingMakesNoSchema(t *testing.T) {
+	t.Parallel()
 	address := database(t, testserver.Postgres(t))
 	db := superuser(t, address)
 	storetest.RunUnprepared(t, OpenConfig, address, func(t *testing.T) (made string) {
@@ -20,6 +21,7 @@ func TestReadingMakesNoSchema(t *testing.T) {
 }
 
 func TestReadingUpgradesNoSchema(t *testing.T) {
+	t.Parallel()
 	address := database(t, testserver.Postgres(t))
 	db := superuser(t, address)
 	age := func(t *testing.T) {
@@ -36,5 +38,6 @@ func TestReadingUpgradesNoSchema(t *testing.T) {
 }
 
 func TestANewProgramLosesNoTick(t *testing.T) {
+	t.Parallel()
 	storetest.RunNewProgram(t, OpenConfig, database(t, testserver.Postgres(t)))
 }

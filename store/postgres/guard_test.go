@@ -108,6 +108,7 @@ END $$`
 // when they are large and the planner knows it, or has not been told.
 // Holds: promise 26.
 func TestEachStepOfLeasesTicksAndHistoryIsBounded(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	n := testsize.Of(1200, 100_000)
 	c := config(t, database(t, testserver.Postgres(t)))
@@ -174,6 +175,7 @@ var (
 // do the leases of processes that died, which go after a day, keep a list from those of the living.
 // Holds: promise 26, T16.
 func TestPruningPassesOverWhatStays(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := countedStore(t, c)

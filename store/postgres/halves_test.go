@@ -64,6 +64,7 @@ func (f *saboteur) State(t testing.TB, rough bool) map[string]string {
 // No step of leases, ticks, jobs and history leaves anything half done, whichever of its statements fails.
 // Holds: promise 26.
 func TestWhatFailsHasDoneNothing(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)

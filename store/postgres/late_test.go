@@ -91,11 +91,12 @@ func (m *mortal) die() {
 // have buffered (rule L1).
 // Holds: L1.
 func TestBufferedRequestsOfADeadClientDoNothingLate(t *testing.T) {
+	t.Parallel()
 	srv := testserver.StartPostgres(t)
 	c := config(t, srv.URL)
 	s := open(t, c)
 	held := grant(t, s, "held")
-	short, _ := acquire(t, s, request("short", 500*time.Millisecond))
+	orphaned := grant(t, s, "short").Ref()
 	base := lease.Record{}
 	for _, key := range []string{"server", "newcomer"} {
 		base = grant(t, s, key)
@@ -105,11 +106,11 @@ func TestBufferedRequestsOfADeadClientDoNothingLate(t *testing.T) {
 	claim := func(minute int, ref lease.Ref) tick.ClaimRequest {
 		return tick.ClaimRequest{Job: "j", At: at.Add(time.Duration(minute) * time.Second), Lease: ref}
 	}
-	orphaned := short.Record.Ref()
 	if a, err := s.Ticks.Claim(t.Context(), []tick.ClaimRequest{claim(1, orphaned), claim(2, server)}); err != nil || a[0].Status != tick.Won || a[1].Status != tick.Won {
 		t.Fatal(a, err)
 	}
-	notAfter := base.Acquired.Add(time.Second)
+	short := renew(t, s, lease.RenewRequest{Ref: orphaned, TTL: 500 * time.Millisecond}).Record
+	notAfter := short.Renewed.Add(time.Second)
 	// A key's first acquire takes two requests, of which a dead client sends one at most.
 	before := map[string]lease.Record{}
 	for _, key := range []string{"late", "unbounded"} {
@@ -133,7 +134,7 @@ func TestBufferedRequestsOfADeadClientDoNothingLate(t *testing.T) {
 			return err
 		},
 		"renew what lapses meanwhile": func(m *mortal) error {
-			_, err := m.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: short.Record.Ref(), TTL: 15 * time.Second}})
+			_, err := m.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: orphaned, TTL: 15 * time.Second}})
 			return err
 		},
 		"claim": func(m *mortal) error {
@@ -190,7 +191,7 @@ func TestBufferedRequestsOfADeadClientDoNothingLate(t *testing.T) {
 	if r := read(t, s, "held"); !r.Expires.Equal(held.Expires) {
 		t.Errorf("renewed: %+v", r)
 	}
-	if r := read(t, s, "short"); !r.Expires.Equal(short.Record.Expires) {
+	if r := read(t, s, "short"); !r.Expires.Equal(short.Expires) {
 		t.Errorf("revived: %+v", r)
 	}
 	a, err := s.Ticks.Claim(t.Context(), []tick.ClaimRequest{claim(1, server), claim(2, base.Ref()), claim(3, server)})

@@ -15,6 +15,7 @@ import (
 // A release locks its rows in the order of their keys, wherever they lie in the table, as every other
 // operation does: it holds none that another transaction comes to, while it waits for an earlier one.
 func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
+	t.Parallel()
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	var refs []lease.Ref
@@ -51,6 +52,7 @@ func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
 // Unique keys of a batch are taken in one order, whatever the batch's is: two batches cannot wait for each
 // other (rule Q2).
 func TestABatchTakesItsKeysInOneOrder(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string]func(*task.Spec){"keys alone": func(*task.Spec) {}, "with a limit": limitOf("l", 9)} {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, database(t, testserver.Postgres(t)))
@@ -93,6 +95,23 @@ func TestABatchTakesItsKeysInOneOrder(t *testing.T) {
 			<-done // it may have been told to try again: the transaction had its keys
 		})
 	}
+}
+
+// awaitBlocked returns when somebody waits for what a transaction has.
+func awaitBlocked(t *testing.T, watch *pgx.Conn, by pgx.Tx) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !blocks(t, watch, by); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody waits for the transaction")
+		}
+	}
+}
+
+// blocks reports whether somebody waits for what a transaction has, as the server sees it.
+func blocks(t *testing.T, watch *pgx.Conn, by pgx.Tx) bool {
+	t.Helper()
+	return one[bool](t, watch, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid)))",
+		int32(by.Conn().PgConn().PID()))
 }
 
 // awaitLock returns when somebody in the database waits for a lock.

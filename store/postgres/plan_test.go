@@ -101,6 +101,7 @@ func explained(t *testing.T, c store.Config) (*store.Store, *plans) {
 // The plans of the hot path go by the keys, whatever the statistics say about how common a state is: none at
 // all, none of a state, or nothing but that state; and while an old snapshot is held open.
 func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
+	t.Parallel()
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	sql := superuser(t, c.URL.String())
@@ -216,6 +217,7 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 
 // A tick is claimed, begun and closed by its key alone, however many there are.
 func TestNoPlanWalksTheTicks(t *testing.T) {
+	t.Parallel()
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	server := grant(t, s, "server").Ref()

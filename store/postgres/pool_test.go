@@ -1,21 +1,29 @@
 package postgres
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/task"
 )
 
 // However many calls of the queue wait for a transaction of somebody's, the leases find a connection at once.
 func TestRenewalsDoNotWaitForTheQueue(t *testing.T) {
+	t.Parallel()
+	const conns = 4
 	c := config(t, testserver.Postgres(t))
-	s := open(t, c)
+	pool := warmPool(t, c, conns)
+	s, err := New(t.Context(), pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := joined(t, s)
 	id := enqueue(t, s.Queue, spec(uniqueKey("there")))[0].ID
 	tx, err := superuser(t, c.URL.String()).Begin(t.Context())
@@ -47,19 +55,46 @@ func TestRenewalsDoNotWaitForTheQueue(t *testing.T) {
 			}
 		})
 	}
+	for watch := superuser(t, c.URL.String()); pool.Stat().AcquiredConns() < conns-forLeases || !blocks(t, watch, tx); {
+		time.Sleep(time.Millisecond)
+	}
+	waited := pool.Stat().EmptyAcquireCount()
 	for range 20 {
-		ctx, cancel := context.WithTimeout(t.Context(), lockWait/2)
-		r, err := s.Leases.Renew(ctx, []lease.RenewRequest{{Ref: w, TTL: time.Minute}})
-		cancel()
+		r, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: w, TTL: time.Minute}})
 		if err != nil || r.Answers[0].Status != lease.OK {
 			t.Errorf("a renewal: %+v, %v", r, err)
 			break
 		}
-		time.Sleep(50 * time.Millisecond) // it takes a while until all of them wait
+	}
+	if n := pool.Stat().EmptyAcquireCount() - waited; n > 0 {
+		t.Errorf("%d of the calls waited for a connection", n)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Error(err)
 	}
 	close(done)
 	waiting.Wait()
+}
+
+// warmPool is a pool of n connections, which are open.
+func warmPool(t *testing.T, c store.Config, n int32) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := poolConfig(c, new(behind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxConns = n
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	for range n {
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+	return pool
 }

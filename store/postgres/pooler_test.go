@@ -20,6 +20,7 @@ import (
 
 // The whole suite through pgbouncer in transaction mode, with an address that says nothing of it.
 func TestStoreBehindAPooler(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, OpenConfig, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL)
 }
 
@@ -39,6 +40,7 @@ func with(t testing.TB, address, name, value string) string {
 // Transactions of the caller's join through a pooler as well, where the caller's own pool keeps no prepared
 // statements.
 func TestTransactionsBehindAPooler(t *testing.T) {
+	t.Parallel()
 	through := with(t, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL, "default_query_exec_mode", "exec")
 	for name, connect := range callers {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +54,7 @@ func TestTransactionsBehindAPooler(t *testing.T) {
 
 // Many processes at once, each new and gone soon, as dibs run is: their statements meet in the same few sessions.
 func TestManyProcessesBehindAPooler(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.StartPgBouncer(t, testserver.Postgres(t)).URL)
 	open(t, c)
 	c.Init = false
@@ -83,6 +86,7 @@ func TestManyProcessesBehindAPooler(t *testing.T) {
 // Nothing that belongs to a session is left in one of the pooler's: whoever comes next has the server's own settings,
 // and nobody listens there.
 func TestNothingIsLeftInAPoolersSessions(t *testing.T) {
+	t.Parallel()
 	direct := testserver.StartPostgres(t)
 	through := testserver.StartPgBouncer(t, direct.URL)
 	c := config(t, through.URL)
@@ -118,6 +122,7 @@ func TestNothingIsLeftInAPoolersSessions(t *testing.T) {
 }
 
 func TestSessionLocksBehindAPoolerAreRefused(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.StartPgBouncer(t, testserver.Postgres(t)).URL)
 	c.Session = true
 	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "pooler") || !strings.Contains(err.Error(), "lock=session") {
@@ -127,6 +132,7 @@ func TestSessionLocksBehindAPoolerAreRefused(t *testing.T) {
 
 // A caller's pool that keeps prepared statements is not ours to change: the store says what is wrong and what to do.
 func TestACallersPoolBehindAPooler(t *testing.T) {
+	t.Parallel()
 	address := testserver.StartPgBouncer(t, testserver.Postgres(t)).URL
 	for mode, flaws := range map[string]int{"cache_statement": 1, "exec": 0, "cache_describe": 0, "simple_protocol": 0} {
 		pool, err := pgxpool.New(t.Context(), with(t, address, "default_query_exec_mode", mode))

@@ -20,6 +20,7 @@ import (
 // Whatever locks rows does so in one order: everything that there is to do, at once and on few keys, and no call is
 // undone in favour of another, but for callers' transactions of several calls, which must be tried again.
 func TestNothingWaitsForEachOther(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.Postgres(t))
 	stores := []*store.Store{open(t, c), open(t, c)}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -12,6 +12,7 @@ import (
 // Fetches that meet another server wait for each other at its namespace's row before they have locked anything.
 // Holds: Q5.
 func TestFetchesOfAnotherServerDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	w := joined(t, s)

@@ -5,33 +5,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/task"
 )
 
 // A task that was fetched just before its time was over runs: nobody who wants its key discards it.
 func TestWhatWasFetchedInTimeIsNotDiscarded(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.Postgres(t))
 	s := open(t, c)
 	w := joined(t, s)
-	end := time.Now().Add(2 * time.Second)
-	id := enqueue(t, s.Queue, spec(uniqueKey("u"), func(x *task.Spec) { x.ExpiresAt = end }))[0].ID
-	conn := superuser(t, c.URL.String())
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	var id task.ID
+	var end time.Time
+	var tx pgx.Tx
+	for in, n := 300*time.Millisecond, 0; n == 0; in *= 2 { // until there was time to fetch it
+		end = now(t, s).Add(in)
+		id = enqueue(t, s.Queue, spec(uniqueKey("u"), func(x *task.Spec) { x.ExpiresAt = end }))[0].ID
+		tx, n = slowFetch(t, c, w)
 	}
-	// A fetch that takes a while to commit.
-	var n int
-	err = tx.QueryRow(t.Context(), "SELECT count(*) FROM dibs.queue_fetch($1, $2, $3, $4, 0, $5, NULL, 1, true, true, 1) WHERE task > 0",
-		append(append([]any{c.Namespace}, ref(w)...), []int64{number(c.Namespace, false, "q")})...).Scan(&n)
-	if err != nil || n != 1 {
-		t.Fatalf("%d, %v", n, err)
+	for !now(t, s).After(end) {
+		time.Sleep(10 * time.Millisecond)
 	}
-	time.Sleep(time.Until(end) + 100*time.Millisecond)
 	answered := make(chan task.Enqueued, 1)
 	go func() { answered <- enqueue(t, s.Queue, spec(uniqueKey("u")))[0] }()
-	time.Sleep(300 * time.Millisecond) // in most runs it waits by then; in all it must be right
+	awaitBlocked(t, superuser(t, c.URL.String()), tx)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +44,7 @@ func TestWhatWasFetchedInTimeIsNotDiscarded(t *testing.T) {
 
 // A deadlock with a transaction that takes its keys one by one is somebody's key under way: undecided, and no error.
 func TestADeadlockOverKeysIsUndecided(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.Postgres(t))
 	s := open(t, c)
 	q := s.Queue.(tasks)
@@ -69,12 +69,8 @@ func TestADeadlockOverKeysIsUndecided(t *testing.T) {
 		got, err := s.Queue.Enqueue(context.Background(), []task.Spec{x, y})
 		done <- result{got, err}
 	}()
-	look := superuser(t, c.URL.String())
-	for waits := 0; waits == 0; { // it has x, and waits for y
-		if err := look.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
+	// It has x, and waits for y.
+	awaitBlocked(t, superuser(t, c.URL.String()), tx)
 	_, _ = theirs.Enqueue(context.Background(), []task.Spec{x}) // one of the two is the deadlock's victim
 	r := <-done
 	if r.err != nil {

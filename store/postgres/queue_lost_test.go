@@ -17,6 +17,7 @@ import (
 //
 // Holds: Q4.
 func TestALostRunWaitsForNobody(t *testing.T) {
+	t.Parallel()
 	for _, whose := range []string{"another worker", "the same worker"} {
 		t.Run(whose, func(t *testing.T) {
 			c := config(t, testserver.Postgres(t))

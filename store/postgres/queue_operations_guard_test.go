@@ -15,6 +15,7 @@ import (
 // tasks of every sort.
 // Holds: promise 26, Q5.
 func TestEachOperationIsBoundedBesideManyNeighbours(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	n := testsize.Of(6000, 200_000)
 	c := config(t, database(t, testserver.Postgres(t)))

@@ -18,6 +18,7 @@ import (
 // forgotten: then its task is given again, and its first token completes nothing (rule Q4).
 // Holds: Q4.
 func TestAServerThatIsKilledLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	srv := testserver.StartPostgres(t)
 	c := config(t, srv.URL)
 	s := open(t, c)

@@ -97,6 +97,7 @@ func complete(t testing.TB, s driver.Finisher, w lease.Ref, tasks ...driver.Fetc
 
 // What is enqueued by another process is heard of, in the round trips that it takes and not at the next poll.
 func TestAnIdleWorkerIsTold(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.Postgres(t))
 	s, other := open(t, c), open(t, c)
 	w := joined(t, s)
@@ -136,6 +137,7 @@ func TestAnIdleWorkerIsTold(t *testing.T) {
 
 // Nobody is told of what nobody waits for: NOTIFY makes commits wait for each other.
 func TestABusyQueueIsNotTold(t *testing.T) {
+	t.Parallel()
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	w := joined(t, s)
@@ -152,6 +154,7 @@ func TestABusyQueueIsNotTold(t *testing.T) {
 // A completion that waits for whoever has its task ends what it finds then: a task that was taken from its
 // worker meanwhile is left alone, and one that the worker has anew holds nobody up.
 func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
+	t.Parallel()
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	w := joined(t, s)

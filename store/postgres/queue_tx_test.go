@@ -17,6 +17,7 @@ import (
 )
 
 func TestTransactions(t *testing.T) {
+	t.Parallel()
 	for name, connect := range callers {
 		t.Run(name, func(t *testing.T) {
 			storetest.RunTransactions(t, OpenConfig, testserver.Postgres(t), storetest.Caller{Connect: func(t testing.TB, _ *store.Store, c store.Config) storetest.Begin {
@@ -68,6 +69,7 @@ var callers = map[string]func(testing.TB, store.Config) func(ctx context.Context
 
 // Holds: promise 22.
 func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, connect := range callers {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, testserver.Postgres(t))

@@ -72,6 +72,7 @@ func (m member) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 }
 
 func TestStoreWithSessionLocks(t *testing.T) {
+	t.Parallel()
 	f := &fleet{processes: map[string][]*session{}}
 	storetest.Run(t, f.open, testserver.Postgres(t))
 }
@@ -102,6 +103,7 @@ func sessionStore(t testing.TB) (*store.Store, store.Config) {
 }
 
 func TestLockIDIsWhatItsDocumentationSays(t *testing.T) {
+	t.Parallel()
 	c := superuser(t, testserver.Postgres(t))
 	want := one[int64](t, c, `SELECT ('x' || left(encode(sha256('dibs/invoices'), 'hex'), 16))::bit(64)::bigint`)
 	if got := LockID("dibs", "invoices"); got != want {
@@ -110,6 +112,7 @@ func TestLockIDIsWhatItsDocumentationSays(t *testing.T) {
 }
 
 func TestAnotherProgramsLockExcludesUs(t *testing.T) {
+	t.Parallel()
 	s, c := sessionStore(t)
 	other := superuser(t, c.URL.String())
 	one[any](t, other, "SELECT pg_advisory_lock($1)", LockID(c.Namespace, "k"))
@@ -129,6 +132,7 @@ func TestAnotherProgramsLockExcludesUs(t *testing.T) {
 }
 
 func TestALapsedHoldFreesItsSessionLock(t *testing.T) {
+	t.Parallel()
 	s, c := sessionStore(t)
 	a, _ := acquire(t, s, request("k", 200*time.Millisecond))
 	if a.Status != lease.OK {
@@ -145,6 +149,7 @@ func TestALapsedHoldFreesItsSessionLock(t *testing.T) {
 }
 
 func TestHoldsEndWithTheirSession(t *testing.T) {
+	t.Parallel()
 	s, c := sessionStore(t)
 	one[bool](t, superuser(t, c.URL.String()), `SELECT bool_and(pg_terminate_backend(pid)) FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = ($1::bigint >> 32)::bit(32)::bigint::oid`, granted(t, s, c, "a"))
@@ -182,6 +187,7 @@ func read(t testing.TB, s *store.Store, key lease.Key) lease.Record {
 }
 
 func TestASilentServerCostsNoSessionLock(t *testing.T) {
+	t.Parallel()
 	srv := testserver.StartPostgres(t)
 	c := config(t, srv.URL)
 	c.Session = true
@@ -201,6 +207,7 @@ func TestASilentServerCostsNoSessionLock(t *testing.T) {
 }
 
 func TestCallersPoolWithSessionLocks(t *testing.T) {
+	t.Parallel()
 	c := config(t, testserver.Postgres(t))
 	c.Session = true
 	pool, err := pgxpool.New(t.Context(), c.URL.String())

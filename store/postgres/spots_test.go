@@ -65,6 +65,7 @@ func (b burst) close(t *testing.T, s *store.Store, begun []run.Record) {
 // that made its plans while there were hardly any.
 // Holds: promise 26.
 func TestATickIsFoundByItsKey(t *testing.T) {
+	t.Parallel()
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := countedStore(t, c)
 	b := burst{time.Now().Truncate(time.Second), grant(t, s.Store, "server").Ref()}

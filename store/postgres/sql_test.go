@@ -9,6 +9,7 @@ import (
 )
 
 func TestSplit(t *testing.T) {
+	t.Parallel()
 	for file, want := range map[string][]string{
 		"SELECT 1;\n": {"SELECT 1"},
 		"SELECT 1":    {"SELECT 1"},
@@ -25,6 +26,7 @@ func TestSplit(t *testing.T) {
 // The files' statements are sent without comments. Where a comment begins with a number in brackets, it is the one by
 // which Go takes the statement below it.
 func TestStatementsAndTheirComments(t *testing.T) {
+	t.Parallel()
 	numbered := 0
 	err := fs.WalkDir(sqlFiles, "sql", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -117,6 +117,7 @@ func release(t testing.TB, s *store.Store, ref lease.Ref) lease.Answer {
 }
 
 func TestLeaseLife(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, c store.Config) {
 		s, other := open(t, c), open(t, c)
 		first := grant(t, s, "app/job")
@@ -142,10 +143,14 @@ func TestLeaseLife(t *testing.T) {
 	})
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, OpenConfig, database(t, testserver.Postgres(t))) }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, OpenConfig, database(t, testserver.Postgres(t)))
+}
 
 // Holds: promise 1.
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
+	t.Parallel()
 	address := database(t, testserver.Postgres(t))
 	storetest.RunLoss(t, OpenConfig, address, func(t *testing.T, c store.Config) {
 		conn, err := pgx.Connect(t.Context(), address)
@@ -163,6 +168,7 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 
 // Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
+	t.Parallel()
 	address := database(t, testserver.Postgres(t))
 	storetest.RunHoldBack(t, OpenConfig, address, holdUntil(address))
 }
@@ -176,6 +182,7 @@ func holdUntil(address string) func(t *testing.T, c store.Config, until time.Tim
 }
 
 func TestSlotsAreHeldBack(t *testing.T) {
+	t.Parallel()
 	address := database(t, testserver.Postgres(t))
 	storetest.RunHeldSlots(t, OpenConfig, address, holdUntil(address), func(t *testing.T, c store.Config) {
 		if _, err := superuser(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace); err != nil {
@@ -185,6 +192,7 @@ func TestSlotsAreHeldBack(t *testing.T) {
 }
 
 func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	t.Parallel()
 	address := database(t, testserver.Postgres(t))
 	storetest.RunForgottenLimits(t, OpenConfig, address, func(t *testing.T, c store.Config) {
 		_, err := superuser(t, address).Exec(t.Context(), `UPDATE dibs.queue_limits SET token = token - 25 * 3600000000::bigint, since = since - 25 * 3600000000::bigint,
@@ -198,6 +206,7 @@ func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 // A grant is acknowledged when it is as durable as the server makes commits. A release is not waited for: if a crash
 // loses it, the hold lapses. Here no commit becomes durable, since it waits for a standby that never comes.
 func TestAReleaseIsNotWaitedForAndAGrantIs(t *testing.T) {
+	t.Parallel()
 	srv := testserver.StartPostgres(t)
 	s := open(t, config(t, srv.URL))
 	var refs []lease.Ref

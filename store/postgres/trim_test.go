@@ -10,6 +10,7 @@ import (
 
 // Holds: promise 1, L12.
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, c store.Config) {
 		storetest.Overlong(t, OpenConfig, c, func(key lease.Key) {
 			const ahead = "UPDATE dibs.leases SET expires = expires + 3600000000 WHERE ns = $1 AND key = $2"
@@ -22,6 +23,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 
 // Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, c store.Config) {
 		storetest.PausedAhead(t, OpenConfig, c, func(job string) {
 			const ahead = `UPDATE dibs.jobs SET paused_since = paused_since + 3600000000,

@@ -60,6 +60,7 @@ func TestABacklogOfThousands(t *testing.T) {
 }
 
 func TestANewProgramLosesNoTick(t *testing.T) {
+	t.Parallel()
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		t.Cleanup(func() { sweep(t, c) })
 		return OpenConfig(ctx, c)

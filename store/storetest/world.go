@@ -120,6 +120,12 @@ func between(w *world, what string, from, got, to time.Time) {
 	}
 }
 
+// after checks an instant that the store set a duration ahead of its clock, during a call.
+func (w *world) after(what string, d time.Duration, from, got, to time.Time) {
+	w.Helper()
+	between(w, what, from.Add(d), got, to.Add(d))
+}
+
 // together calls f(0) … f(n-1) at the same time, and waits for them.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
