@@ -300,7 +300,7 @@ func within[T any](t *testing.T, what string, bound time.Duration, c <-chan T) (
 }
 
 // soon is the patience for what is to happen at once: nothing else that would end a command comes before that.
-const soon = 2 * time.Minute
+const soon = time.Minute
 
 // release closes a file of which no descriptor may live on.
 func release(f *os.File) {
