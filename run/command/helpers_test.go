@@ -224,6 +224,9 @@ func inSupervisor(t *testing.T, p part) *supervisor {
 	if err := s.heard.Decode(&s.started); err != nil {
 		t.Fatalf("the supervisor said nothing: %v", err)
 	}
+	if p.Ungrouped && s.Holder.Cgroup != "" {
+		t.Fatalf("in spite of DIBS_CGROUP=off the run has the control group %s", s.Holder.Cgroup)
+	}
 	return s
 }
 
@@ -271,6 +274,9 @@ func start(t *testing.T, s Spec) *Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Kill(); p.Release(); <-p.Reaped() })
+	if s.ungrouped && p.cgroup != "" {
+		t.Fatalf("it has the control group %s", p.cgroup)
+	}
 	return p
 }
 
