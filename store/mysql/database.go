@@ -122,7 +122,7 @@ var outage = map[uint16]bool{
 	1053: true,                                                                                     // shutting down
 	1077: true, 1079: true, 1152: true, 1158: true, 1159: true, 1160: true, 1161: true, 1184: true, // connection trouble
 	1203: true, 1226: true, // the user's share of connections
-	1205: true, 1213: true, // lock wait timeout, deadlock
+	1205: true, 1213: true, 1467: true, // lock wait timeout, deadlock, timeout of the lock of a table's next id
 	1290: true, 1792: true, 1836: true, // read-only, as a replica is
 	1317: true, 1927: true, // killed
 	1969: true, 3024: true, // statement timeout
@@ -138,6 +138,7 @@ var cures = map[uint16]string{
 	1146: "; the tables are gone: run dibs init",
 	1153: "; raise max_allowed_packet on the server",
 	1205: "; a long transaction holds a row of a dibs_ table: see SHOW PROCESSLIST",
+	1467: "; a long INSERT … SELECT into a dibs_ table holds its next id: see SHOW PROCESSLIST",
 	1290: "; use the address of the server that accepts writes",
 	1792: "; use the address of the server that accepts writes",
 	1836: "; use the address of the server that accepts writes",

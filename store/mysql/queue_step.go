@@ -81,7 +81,7 @@ func (q queues) step(ctx context.Context, do func(b *txn) error) error {
 			if err := q.ensure(ctx, b.missing); err != nil && number(err) != 1213 { // others make some of the same
 				return err
 			}
-		case !errors.Is(err, errChanged) && code != 1213 && code != 1205 && code != 1062: // deadlock, lock wait, key taken meanwhile
+		case !errors.Is(err, errChanged) && code != 1213 && code != 1205 && code != 1467 && code != 1062: // deadlock, lock waits, key taken meanwhile
 			return err
 		}
 		if time.Since(begin) > tenacity {

@@ -328,7 +328,7 @@ func (a *admission) enqueueTx(i int, s task.Spec) error {
 
 // undecided answers Undecided if err says that the wait for another transaction took too long.
 func (a *admission) undecided(i int, err error) error {
-	if number(err) != 1205 {
+	if n := number(err); n != 1205 && n != 1467 {
 		return err
 	}
 	a.answers[i] = admitted{Admission: task.Undecided}
