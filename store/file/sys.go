@@ -162,6 +162,9 @@ func patiently(ctx context.Context, d time.Duration, try func() (bool, error)) (
 // bootID names this boot of the machine: instants of CLOCK_BOOTTIME compare within one only.
 var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("/proc is not mounted, and dibs needs it: mount it")
+	}
 	return strings.TrimSpace(string(b)), err
 })
 
