@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -27,7 +26,7 @@ func (g guarded) Run() int { return testdirs.Run(g.m) }
 func TestMain(m *testing.M) {
 	command.GuardianMain() // dibs run starts its guardian from this binary
 	testscript.Main(guarded{m}, map[string]func(){
-		"dibs": func() { os.Exit(cli.Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"dibs": func() { os.Exit(cli.Main()) },
 	})
 }
 

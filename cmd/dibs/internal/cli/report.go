@@ -162,8 +162,7 @@ func (r *runner) status(rep report) error {
 	status := rep.exit(r.contendedExit)
 	switch rep.Outcome {
 	case contended, duplicate, notDue, run.Paused:
-		// Cron mails on output, not on status.
-		if r.quiet || r.cron {
+		if r.silent() {
 			rep.err = nil
 		}
 	case run.Unavailable:

@@ -102,14 +102,13 @@ func environmentFlag(cmd *cobra.Command, to *string) {
 }
 
 // options are what a server of these flags serves with.
-func (o serveOptions) options(a address, e env, log *slog.Logger) (serve.Options, error) {
-	host, err := a.own()
-	of := serve.Options{DefaultScope: job.Scope(o.scope), Environment: o.environment, Sandbox: os.Getenv(job.SandboxVariable), Host: host, StateDir: hostDir(), Drain: orNone(o.drain), Logger: log,
+func (o serveOptions) options(a address, e env, log *slog.Logger) serve.Options {
+	of := serve.Options{DefaultScope: job.Scope(o.scope), Environment: o.environment, Sandbox: os.Getenv(job.SandboxVariable), Host: a.own(), StateDir: hostDir(), Drain: orNone(o.drain), Logger: log,
 		ReloadedOn: "SIGHUP", Cure: cured}
 	if of.Output = e.stdout; o.logJSON {
 		of.Output, of.Lines = nil, e.stderr
 	}
-	return of, err
+	return of
 }
 
 // orNone is a duration of a flag for an option whose zero value means the default.
@@ -134,11 +133,9 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	reap()
 	log := o.logger(e.stderr)
-	of, err := o.options(a, e, log)
-	if err != nil {
-		return usage(err)
-	}
+	of := o.options(a, e, log)
 	d := &daemon{manager: newNotifier(), over: make(chan struct{})}
 	defer close(d.over)
 	of.OnState = d.tell
