@@ -194,7 +194,7 @@ func notEmpty(cmd *cobra.Command, args []string) (err error) {
 	if at := cmd.ArgsLenAtDash(); at >= 0 {
 		own = args[:at]
 	}
-	if err == nil && cmd.Name() != "run" && slices.Contains(own, "") {
+	if err == nil && cmd.Name() != "run" && !completing([]string{cmd.Name()}) && slices.Contains(own, "") {
 		err = fmt.Errorf("%w: an argument %s", errUsage, cure)
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/serve"
@@ -81,19 +82,11 @@ func (o serveOptions) loggerFrom(w io.Writer, level slog.Level) *slog.Logger {
 	}
 	return output.Logger(w, func(w io.Writer) slog.Handler {
 		if o.logJSON {
-			opts.ReplaceAttr = inSeconds
+			opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr { return aside.InSeconds(a) }
 			return slog.NewJSONHandler(w, opts)
 		}
 		return slog.NewTextHandler(w, opts)
 	})
-}
-
-// inSeconds writes durations as the rest of our JSON does: in seconds, and with the unit in the name.
-func inSeconds(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
-	}
-	return a
 }
 
 // environmentFlag is the flag by which a server says what it is.
