@@ -16,8 +16,8 @@ const recordSize = 512
 const FlushTime = time.Second
 
 // Logger makes a logger that never waits for the one given: its records go through a bounded queue. Those that did not
-// fit are counted, and their number by level is logged where they are missing. Nil is a logger that discards. Durations
-// are logged in seconds, under a name that says so: a handler of JSON writes a number without a unit.
+// fit are counted, and their number by level is logged where they are missing. Nil is a logger that discards.
+// Durations are logged in seconds, under a name that says so: a handler of JSON writes a number without a unit.
 func Logger(to *slog.Logger) *slog.Logger {
 	switch {
 	case to == nil:
