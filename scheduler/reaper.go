@@ -56,7 +56,7 @@ func (rp *reaper) crashed(ctx context.Context, t tick.Tick) error {
 // run again.
 func (rp *reaper) overdue(ctx context.Context, t tick.Tick) error {
 	r := run.Record{Job: t.Job, Tick: t.At, Host: rp.b.Self.Host, Outcome: run.Missed,
-		Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
+		Reason: fmt.Sprintf("claimed by %s, which stopped or died before it started it", t.Claimant)}
 	if t.Reruns > 0 {
 		last, err := rp.lastRun(ctx, t.Job, t.At)
 		if err != nil {

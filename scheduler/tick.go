@@ -164,9 +164,18 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	case res.Outcome != "" && res.Held == nil: // else the event of the skip is logged, with the holder
 		log.Log(work, levelOf(res.Outcome), "the tick was not run", "event", "tick-"+string(res.Outcome), "reason", res.Reason)
 	}
-	if res.Err != nil {
+	switch {
+	case res.Err == nil:
+	case res.Run.ID == "" && stopped(accept, res.Err):
+		log.Info("the tick was not started, because this server stops; another one may run it", "event", "tick-left")
+	default:
 		log.Error("the tick could not be run", "error", res.Err)
 	}
+}
+
+// stopped reports whether err says no more than that ctx has ended.
+func stopped(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()))
 }
 
 // Fire carries out f at this backend: the lease, the start, the work, and its outcome together with the release.

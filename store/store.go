@@ -46,6 +46,10 @@ type Store struct {
 	Descriptor func(ref lease.Ref) (*os.File, error)
 	Detach     func(ref lease.Ref) error
 
+	// Unreadable lists, in words, the records that readers have stepped over since the store was opened, because they
+	// could not be read; nil: the store does not keep account.
+	Unreadable func() []string
+
 	Properties Properties
 	// Prepared says what opening the store changed (created, upgraded), in lines for people.
 	Prepared []string

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	_ "time/tzdata" // zones do not depend on what the host has installed
 
@@ -13,5 +12,5 @@ import (
 
 func main() {
 	command.GuardianMain()
-	os.Exit(cli.Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cli.Main())
 }

@@ -17,6 +17,7 @@ const FlushTime = time.Second
 
 // Logger makes a logger that never waits for the one given: its records go through a bounded queue. Those that did not
 // fit are counted, and their number by level is logged where they are missing. Nil is a logger that discards.
+// Durations are logged in seconds, under a name that says so: a handler of JSON writes a number without a unit.
 func Logger(to *slog.Logger) *slog.Logger {
 	switch {
 	case to == nil:
@@ -27,7 +28,9 @@ func Logger(to *slog.Logger) *slog.Logger {
 	if _, ok := to.Handler().(*handler); ok {
 		return to
 	}
-	return slog.New((&Queue{}).Handler(to.Handler()))
+	h := (&Queue{}).Handler(to.Handler()).(*handler)
+	h.seconds = true
+	return slog.New(h)
 }
 
 // Handler hands records on through the queue, and has it log what is missing.
@@ -77,13 +80,46 @@ type handler struct {
 	folds *folds // nil: each record is logged
 	with  string // of the likeness of all its records
 	about about  // what all of them are
+
+	seconds bool // durations are logged as numbers of seconds
+}
+
+// InSeconds returns a duration as the rest of dibs's JSON has it, in seconds and with the unit in its name, and any
+// other attribute as it is.
+func InSeconds(a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
+}
+
+// told returns the attributes as they are logged.
+func (h *handler) told(attrs []slog.Attr) []slog.Attr {
+	if !h.seconds {
+		return attrs
+	}
+	told := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		told[i] = InSeconds(a)
+	}
+	return told
+}
+
+// record returns a record of its own, as it is logged.
+func (h *handler) record(r slog.Record) slog.Record {
+	if !h.seconds {
+		return r.Clone()
+	}
+	told := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool { told.AddAttrs(InSeconds(a)); return true })
+	return told
 }
 
 func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.Enabled(ctx, l) }
 
 // Handle queues a record. Its values must not change afterwards.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	ctx, r = context.WithoutCancel(ctx), r.Clone()
+	ctx, r = context.WithoutCancel(ctx), h.record(r)
 	log := func(r slog.Record) {
 		h.queue.Do(r.Level.String(), recordSize, func() { write(ctx, h.to, r) })
 	}
@@ -110,9 +146,9 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 		with += likenessOf(a)
 		about.take(a)
 	}
-	return &handler{h.to.WithAttrs(attrs), h.queue, h.folds, with, about}
+	return &handler{h.to.WithAttrs(h.told(attrs)), h.queue, h.folds, with, about, h.seconds}
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
-	return &handler{h.to.WithGroup(name), h.queue, h.folds, h.with + "\x00" + name, h.about}
+	return &handler{h.to.WithGroup(name), h.queue, h.folds, h.with + "\x00" + name, h.about, h.seconds}
 }

@@ -16,7 +16,7 @@ import (
 // by this host's own clock; a wrong clock may name another tick, or none, and the note is delivered only once nobody
 // can start that tick any more.
 func (a Address) NoteUnclaimed(dir string, j *scheduler.Job, key string, at time.Time, cause error) {
-	if !errors.Is(cause, lease.ErrUnavailable) {
+	if dir == "" || !errors.Is(cause, lease.ErrUnavailable) {
 		return
 	}
 	if at.IsZero() {
@@ -37,7 +37,9 @@ func (a Address) NoteUnclaimed(dir string, j *scheduler.Job, key string, at time
 // Remember records in a directory of this host which store was found at an address, for a time when it does not
 // answer.
 func (a Address) Remember(dir string, b *Backend) {
-	_ = spool.Remember(dir, a.knownAs(), b.Store.Properties.InstallationID)
+	if dir != "" {
+		_ = spool.Remember(dir, a.knownAs(), b.Store.Properties.InstallationID)
+	}
 }
 
 // knownAs returns the address in the form in which a store is recognised again.

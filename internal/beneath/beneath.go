@@ -46,13 +46,55 @@ func Open(path string) (*Dir, error) {
 // Make is Open, and makes the directory and its parents with mode 0700 where there is none.
 func Make(path string) (d *Dir, made bool, err error) { return enter(path, true) }
 
-// Look is Open for a caller who only inspects: any directory will do. Its files are checked as ever.
+// Look is Open for a caller to whom any directory will do. Symbolic links on the way are those of Open, and its files
+// are checked as ever.
 func Look(path string) (*Dir, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	fd, _, err := walk(path, false)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return hold(fd, path)
+}
+
+// Private says whether nobody else can put anything into the directory: it belongs to root or this user, and no
+// other may write to it.
+func (d *Dir) Private() bool { return ours(d.st.Uid) && d.st.Mode&0o022 == 0 }
+
+// Create opens a file for writing, empty. In a directory that is not private, it refuses (ErrRefused) everything but
+// a regular file of one name: another user may have put a link or a pipe there.
+func (d *Dir) Create(name string) (*os.File, error) {
+	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY
+	if !d.Private() {
+		flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK
+	}
+	fd := -1
+	err := d.with("open", name, func(at int) (err error) {
+		fd, err = unix.Openat(at, name, flags, 0o644)
+		return err
+	})
+	if !d.Private() && (errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO)) {
+		err = refuse(d.Join(name), "others may write to its directory, and it is a link or a pipe; name a file in a directory of your own")
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), d.Join(name))
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && !d.Private() && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1) {
+		err = refuse(d.Join(name), "others may write to its directory, and it is no plain file; name one in a directory of your own")
+	}
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func enter(path string, make bool) (*Dir, bool, error) {

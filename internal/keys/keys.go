@@ -1,4 +1,5 @@
-// Package keys has the one rule of what a key may be: that of a lease, and that of a task's uniqueness or limit.
+// Package keys has the one rule of what a key may be: that of a lease, and that of a task's uniqueness or limit. It
+// also has the bound of the other texts that stores keep.
 package keys
 
 import (

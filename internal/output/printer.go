@@ -88,7 +88,7 @@ func Logger(to io.Writer, handler func(io.Writer) slog.Handler) *slog.Logger {
 	if p, ok := to.(*Printer); ok {
 		return slog.New(p.queue.FoldingHandler(handler(p.to)))
 	}
-	return aside.Logger(slog.New(handler(to)))
+	return slog.New((&aside.Queue{}).Handler(handler(to)))
 }
 
 // TextLogger returns a logger of lines for people, from a level on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/keys"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -114,8 +115,9 @@ type Pause struct {
 	By, Why     string
 }
 
-// Check refuses what a store must not be given, with a *task.SpecError.
+// Check refuses what a store must not be given, with a *task.SpecError, and cuts texts that are too long.
 func (p *Pause) Check() error {
+	p.By, p.Why = keys.Text(p.By), keys.Text(p.Why)
 	if err := task.CheckName("queue", p.Queue); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/keys"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -65,10 +66,10 @@ func BackEvent(key string, from, to int, by string) (kind, reason string) {
 
 func signed(what, by, why string) string {
 	if by != "" {
-		what += " by " + by
+		what += " by " + keys.Text(by)
 	}
 	if why != "" {
-		what += ": " + why
+		what += ": " + keys.Text(why)
 	}
 	return what
 }

@@ -172,19 +172,14 @@ func (p *Process) awaitGuardian() {
 
 // reap reaps the warden, and says how the guardian ended.
 func (p *Process) reap() string {
-	for {
-		var ws unix.WaitStatus
-		_, err := unix.Wait4(p.warden.pid, &ws, 0, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return "it was reaped elsewhere: " + err.Error()
-		case ws.Signaled():
-			return "the warden's end: signal: " + ws.Signal().String()
-		case ws.ExitStatus() > 128:
-			return "signal: " + syscall.Signal(ws.ExitStatus()-128).String()
-		}
-		return fmt.Sprintf("exit status %d", ws.ExitStatus())
+	ws, err := reapWarden(p.warden.pid)
+	switch {
+	case err != nil:
+		return "it was reaped elsewhere: " + err.Error()
+	case ws.Signaled():
+		return "the warden's end: signal: " + ws.Signal().String()
+	case ws.ExitStatus() > 128:
+		return "signal: " + syscall.Signal(ws.ExitStatus()-128).String()
 	}
+	return fmt.Sprintf("exit status %d", ws.ExitStatus())
 }

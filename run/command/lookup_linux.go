@@ -1,7 +1,9 @@
 package command
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,6 +63,39 @@ func Find(name, dir string, env []string) error {
 		return startError(name, syscall.EACCES)
 	}
 	return nil
+}
+
+// errInterpreter means that the file is there, and what is to read it is not.
+type errInterpreter struct{ reason string }
+
+func (e errInterpreter) Error() string { return e.reason }
+
+// missing is an error of an exec: where the file exists, one that says what is missing instead.
+func missing(path, dir string, err error) error {
+	if !errors.Is(err, syscall.ENOENT) {
+		return err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	first := make([]byte, 256)
+	if f, openErr := os.Open(path); openErr == nil {
+		n, _ := f.Read(first)
+		first = first[:n]
+		f.Close()
+	}
+	line, _, _ := bytes.Cut(first, []byte("\n"))
+	words := bytes.Fields(bytes.TrimPrefix(line, []byte("#!")))
+	switch {
+	case !bytes.HasPrefix(line, []byte("#!")) || len(words) == 0:
+		return errInterpreter{path + " exists, but the loader that it names does not: it is of another system or libc"}
+	case bytes.HasSuffix(line, []byte("\r")):
+		return errInterpreter{fmt.Sprintf("%s exists, but the interpreter %q of its first line does not, since the line ends as on Windows (CRLF): save it with line ends of Unix", path, words[0])}
+	}
+	return errInterpreter{fmt.Sprintf("%s exists, but the interpreter %q of its first line does not", path, words[0])}
 }
 
 // getenv finds the last setting of a variable, which is the one that counts.

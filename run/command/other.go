@@ -23,6 +23,9 @@ func CgroupNamed(string, lease.Key, string) string { return "" }
 // UseScopes answers errors.ErrUnsupported.
 func UseScopes(Scopes) error { return errPlatform }
 
+// ReapOrphans does nothing.
+func ReapOrphans() {}
+
 // Find answers that nothing can be executed here.
 func Find(string, string, []string) error { return errPlatform }
 

@@ -50,6 +50,9 @@ func Start(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, startError(name, err)
 	}
+	if err := equipped(); err != nil {
+		return nil, &StartError{StatusFault, name, err}
+	}
 	p, err := s.guarded(path)
 	if err != nil {
 		return nil, err
@@ -68,7 +71,7 @@ func Start(s Spec) (*Process, error) {
 		return nil, &StartError{StatusFault, name, fmt.Errorf("the guardian did not start the command: %w", err)}
 	case m.Kind == guardian.Failed:
 		p.abandon()
-		return nil, startError(name, syscall.Errno(m.Value))
+		return nil, startError(name, missing(path, s.Dir, syscall.Errno(m.Value)))
 	}
 	p.pid, p.guardian = int(m.Value), helperOf(int(m.Guardian))
 	p.bounds.open(p.enforce)
@@ -109,6 +112,18 @@ func (p *Process) first(kill time.Duration) (guardian.Message, error) {
 			}
 		}
 	}
+}
+
+// equipped finds what guards need and a minimal chroot or jail may not have.
+func equipped() error {
+	if err := unix.Access("/proc/self/exe", unix.F_OK); err != nil {
+		return fmt.Errorf("/proc is not mounted; dibs needs it to guard commands: mount it (%w)", err)
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("%s cannot be opened; dibs needs it: make it (%w)", os.DevNull, err)
+	}
+	return unix.Close(null)
 }
 
 // check finds what is wrong before anything is started.
@@ -169,7 +184,7 @@ func (s Spec) guard(path, group string) (*Process, error) {
 		defer closeNull()
 		argv := append([]string{guardian.Warden, s.RunID, orDash(p.cgroup), strconv.Itoa(len(s.Locks)), path}, s.Args...)
 		var pid int
-		pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Dir: s.Dir,
+		pid, err = forkWarden(argv, &syscall.ProcAttr{Dir: s.Dir,
 			Env: withRun(s.Env, s.Key, s.RunID), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
 		p.warden = helperOf(pid)
 	}

@@ -8,6 +8,7 @@ import (
 	_ "embed" // the statements
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -25,6 +26,7 @@ var (
 
 // Claim fulfils tick.Store.
 func (k *ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) (answers []tick.Answer, err error) {
+	reqs = bounds.Of(reqs)
 	err = writeEach(ctx, k.db, reqs, func(tx *sql.Tx, req tick.ClaimRequest) error {
 		a, err := k.claim(ctx, tx, req)
 		answers = append(answers, a)
@@ -64,7 +66,7 @@ func (k *ticks) carryOut(ctx context.Context, tx *sql.Tx, v tick.Verdict, f tick
 	switch {
 	case v.Run == nil:
 	case f.Run.ID == "":
-		err = insertRun(ctx, tx, runRow{*v.Run, key})
+		err = insertRun(ctx, tx, runRow{Record: *v.Run, key: key})
 	default:
 		err = closeRun(ctx, tx, *v.Run)
 	}
@@ -81,6 +83,7 @@ func (k *ticks) carryOut(ctx context.Context, tx *sql.Tx, v tick.Verdict, f tick
 
 // Take fulfils tick.Store.
 func (k *ticks) Take(ctx context.Context, req tick.TakeRequest) (a tick.Answer, err error) {
+	req = bounds.Of(req)
 	err = k.db.write(ctx, func(tx *sql.Tx) error {
 		f, err := k.facts(ctx, tx, req.Job, req.At, req.Lease)
 		if err == nil && f.Tick.State == tick.Started {

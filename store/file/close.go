@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -15,6 +16,7 @@ import (
 // Close fulfils tick.Store. The release follows the commit: if the process dies between the two,
 // the kernel has released the lock already.
 func (k *ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	answers := make([]tick.Answer, len(reqs))
 	var rest []int
 	for i, req := range reqs {

@@ -19,7 +19,7 @@ import (
 // fail says what could not be done, where, why, and the cure. It wraps lease.ErrUnavailable, as for a server that
 // does not answer.
 func fail(what, path string, err error) error {
-	if err == nil || errors.Is(err, lease.ErrUnavailable) {
+	if err == nil || errors.Is(err, lease.ErrUnavailable) || errors.Is(err, errNoProc) {
 		return err
 	}
 	if errors.Is(err, store.ErrOutdated) {

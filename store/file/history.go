@@ -8,11 +8,13 @@ import (
 	"database/sql"
 	_ "embed" // the statements
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -52,6 +54,7 @@ type histories struct{ db *db }
 
 // Append fulfils history.Store.
 func (h *histories) Append(ctx context.Context, events []history.Event) error {
+	events = bounds.Of(events)
 	return writeEach(ctx, h.db, events, func(tx *sql.Tx, e history.Event) error { return insertEvent(ctx, tx, e) })
 }
 
@@ -188,7 +191,11 @@ func (h *histories) runs(ctx context.Context, q history.Query) (found []run.Reco
 	rows, err := ask(ctx, h.db, readRun, text, args...)
 	found = make([]run.Record, 0, len(rows))
 	for _, r := range rows {
-		if at := micros(r.Started); (q.Job == "" || q.Job == r.Job) && at >= from(q) && at < to(q) {
+		if r.damaged != nil {
+			r.Reason = fmt.Sprintf("this record cannot be understood: %v", r.damaged)
+			_ = h.db.leases.unreadable.stepOver("run "+r.ID, r.damaged)
+		}
+		if at := micros(r.Started); r.damaged != nil || (q.Job == "" || q.Job == r.Job) && at >= from(q) && at < to(q) {
 			found = append(found, r.Record)
 		}
 	}
@@ -212,11 +219,13 @@ func (h *histories) Latest(ctx context.Context, jobs []string, n int) ([][]run.R
 
 // AppendRuns fulfils history.Store.
 func (h *histories) AppendRuns(ctx context.Context, runs []run.Record) error {
-	return writeEach(ctx, h.db, runs, func(tx *sql.Tx, r run.Record) error { return insertRun(ctx, tx, runRow{r, ""}) })
+	runs = bounds.Of(runs)
+	return writeEach(ctx, h.db, runs, func(tx *sql.Tx, r run.Record) error { return insertRun(ctx, tx, runRow{Record: r}) })
 }
 
 // AppendTicks fulfils history.Store.
 func (h *histories) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	ticks = bounds.Of(ticks)
 	return writeEach(ctx, h.db, ticks, func(tx *sql.Tx, t tick.Tick) error {
 		t.Lease = lease.Ref{}
 		return putTick(ctx, tx, sqlTickPut, t)

@@ -243,7 +243,10 @@ func (l *leases) alive(ref lease.Ref) (bool, error) {
 		return false, fail("read", l.lockPath(ref.Key), err)
 	}
 	rec, held, ok, err := l.lookAt(at)
-	return ok && held && rec.ref() == ref && !rec.released(), fail("read", at.String(), err)
+	if !ok { // a record that cannot be read says nothing of its hold; the lock does
+		return held, fail("read", at.String(), err)
+	}
+	return held && rec.ref() == ref && !rec.released(), fail("read", at.String(), err)
 }
 
 // descriptor fulfils store.Store.Descriptor.

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed" // the statements
@@ -91,13 +92,9 @@ type seenRun struct {
 
 // runs reads the unclosed runs of all lock files, and which holds of single use are dead.
 func (l *leases) runs(ctx context.Context) (all []seenRun, spent []lease.Ref, err error) {
-	err = l.scan(ctx, func(at seat) error {
-		rec, held, ok, err := l.lookAt(at)
-		if err != nil || !ok {
-			return err
-		}
+	err = l.scan(ctx, func(_ seat, rec record, held bool) error {
 		if rec.Run != nil {
-			all = append(all, seenRun{runRow{*rec.Run, rec.Key}, held && !rec.released()})
+			all = append(all, seenRun{runRow{Record: *rec.Run, key: rec.Key}, held && !rec.released()})
 		}
 		if rec.Key.Once() && !held {
 			spent = append(spent, rec.ref())
@@ -152,6 +149,9 @@ func (s *db) news(ctx context.Context, seen []seenRun) (bool, error) {
 	}
 	for _, r := range seen {
 		old, known, err := getRun(ctx, p.reader, r.ID)
+		if errors.Is(err, errDamaged) {
+			continue
+		}
 		if err != nil {
 			return false, s.fail("read", err)
 		}
@@ -176,8 +176,11 @@ func (s *db) dead(ctx context.Context, q querier, seen []seenRun) ([]runRow, err
 		return nil, err
 	}
 	for _, r := range unfinished {
-		if live, err := s.leases.alive(r.ref()); err != nil {
-			return nil, err
+		live, err := s.leases.alive(r.ref())
+		if err = cmp.Or(err, r.damaged); err != nil { // of one that cannot be read nobody knows that it is dead
+			if err = s.leases.unreadable.stepOver("run "+r.ID, err); err != nil {
+				return nil, err
+			}
 		} else if !live {
 			dead = append(dead, r)
 		}
@@ -220,7 +223,7 @@ func addRuns(ctx context.Context, tx *sql.Tx, runs []run.Record) error {
 	}
 	defer end.Close()
 	for _, r := range runs {
-		args, err := insertArgs(runRow{r, ""})
+		args, err := insertArgs(runRow{Record: r})
 		if err != nil {
 			return err
 		}

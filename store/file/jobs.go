@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -67,6 +68,7 @@ func (k *ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) (jobs []tic
 
 // Pause fulfils tick.Store.
 func (k *ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	req = bounds.Of(req)
 	var job tick.Job
 	err := k.db.write(ctx, func(tx *sql.Tx) error {
 		j, found, err := getJob(ctx, tx, req.Job)
@@ -84,6 +86,7 @@ func (k *ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, err
 
 // Settle fulfils tick.Store.
 func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	req = bounds.Of(req)
 	return req.InParts(maxBatch, func(part tick.SettleRequest) (tick.Answer, time.Time, error) { return k.settlePart(ctx, part) })
 }
 

@@ -28,12 +28,13 @@ import (
 // write to it any more, then locks it exclusively, so that nobody is still writing, and removes
 // it when the database has its lines. No writer ever waits for a reader.
 type journal struct {
-	dir  *dir
-	path string
+	dir        *dir
+	path       string
+	unreadable *unreadable
 }
 
 func newJournal(d *dir) *journal {
-	return &journal{dir: d, path: filepath.Join(d.path, journalName)}
+	return &journal{dir: d, path: filepath.Join(d.path, journalName), unreadable: new(unreadable)}
 }
 
 // append writes one run. Each line begins with the newline: a
@@ -144,6 +145,9 @@ func (j *journal) take() ([]*chapter, error) {
 	for _, at := range there {
 		c, err := readChapter(at)
 		if errors.Is(err, fs.ErrNotExist) { // another reader was faster
+			continue
+		}
+		if err != nil && j.unreadable.stepOver(at.String(), err) == nil {
 			continue
 		}
 		if err != nil {

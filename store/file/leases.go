@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -26,7 +27,8 @@ type leases struct {
 	mu    sync.Mutex // over the table and every write to a lock file; held for microseconds
 	holds map[lease.Key]*hold
 
-	opened opened
+	opened     opened
+	unreadable *unreadable
 }
 
 // tables has one table per namespace, whichever Open of this process came first. A hold belongs to the process,
@@ -42,6 +44,7 @@ func leasesOf(d *dir) *leases {
 	l := tables.byPath[d.path]
 	if l == nil {
 		l = &leases{dir: d, journal: newJournal(d), turn: make(turn, 1), holds: map[lease.Key]*hold{}}
+		l.unreadable = l.journal.unreadable
 		if tables.byPath == nil {
 			tables.byPath = map[string]*leases{}
 		}
@@ -67,6 +70,7 @@ const undecided = 25 * time.Millisecond
 
 // Acquire fulfils lease.Store.
 func (l *leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	reqs = bounds.Of(reqs)
 	return each(ctx, reqs, func(q *lease.AcquireRequest) (a lease.Answer, err error) {
 		_, err = patiently(ctx, undecided, func() (settled bool, err error) {
 			a, settled, err = l.acquire(ctx, q)

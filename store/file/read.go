@@ -34,18 +34,14 @@ const listMax = 10_000
 func (l *leases) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
 	var found []lease.Answer
 	now := instantNow()
-	err := l.scan(ctx, func(at seat) error {
-		rec, held, ok, err := l.lookAt(at)
-		if err != nil || !ok || !strings.HasPrefix(string(rec.Key), prefix) {
-			return err
+	err := l.scan(ctx, func(at seat, rec record, held bool) error {
+		v := l.view(&rec, held, now)
+		if !strings.HasPrefix(string(rec.Key), prefix) || !all && !v.Live(now.time()) {
+			return nil
 		}
-		if v := l.view(&rec, held, now); all || v.Live(now.time()) {
-			if err := addRequests(at, &v); err != nil {
-				return err
-			}
-			found = append(found, lease.Answer{Status: lease.OK, Record: v})
-		}
-		return nil
+		err := addRequests(at, &v)
+		found = append(found, lease.Answer{Status: lease.OK, Record: v})
+		return err
 	})
 	if err != nil {
 		return lease.Reply{}, err
@@ -54,8 +50,8 @@ func (l *leases) List(ctx context.Context, prefix string, all bool) (lease.Reply
 	return lease.Reply{Now: now.time(), Answers: found[:min(len(found), listMax)]}, nil
 }
 
-// scan visits each lock file.
-func (l *leases) scan(ctx context.Context, visit func(at seat) error) error {
+// scan visits the record of each lock file. It steps over those that cannot be read.
+func (l *leases) scan(ctx context.Context, visit func(at seat, rec record, held bool) error) error {
 	l.sweep()
 	folder := filepath.Join(l.dir.path, leasesName)
 	p, err := l.dir.places()
@@ -73,11 +69,36 @@ func (l *leases) scan(ctx context.Context, visit func(at seat) error) error {
 		if err := ctx.Err(); err != nil {
 			return fail("list", folder, err)
 		}
-		if err := visit(seat{p.leases, name}); err != nil {
+		at := seat{p.leases, name}
+		rec, held, ok, err := l.lookAt(at)
+		switch {
+		case err == nil && ok:
+			err = visit(at, rec, held)
+		case err == nil:
+			err = at.readable()
+		}
+		if err != nil {
+			err = l.unreadable.stepOver(at.String(), err)
+		}
+		if err != nil {
 			return fail("read", filepath.Join(folder, name), err)
 		}
 	}
 	return nil
+}
+
+// readable says why a lock file says nothing: it is damaged, or it is empty or gone, which is no error.
+func (s seat) readable() error {
+	fd, err := s.open(unix.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	_, err = readSound(fd, s.name)
+	return err
 }
 
 // sweep lets go of our own holds whose time is up, if the timer is late.
@@ -97,6 +118,11 @@ func (l *leases) read(key lease.Key, now instant) (lease.Record, bool, error) {
 		return lease.Record{}, false, fail("read", l.lockPath(key), err)
 	}
 	rec, held, ok, err := l.lookAt(at)
+	if err == nil && !ok {
+		if err = at.readable(); err != nil {
+			err = l.unreadable.stepOver(at.String(), err)
+		}
+	}
 	if err != nil || !ok {
 		return lease.Record{}, false, fail("read", at.String(), err)
 	}

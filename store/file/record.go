@@ -5,6 +5,7 @@ package file
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -115,13 +116,16 @@ func (r *record) view(boot string, held bool, now instant) lease.Record {
 	return v
 }
 
-// encode is the content of a lock file.
+// encode is the content of a lock file: never more than readers take.
 func (r *record) encode() ([]byte, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(b, "\n%08x\n", crc32.ChecksumIEEE(b)), nil
+	if b = fmt.Appendf(b, "\n%08x\n", crc32.ChecksumIEEE(b)); len(b) > mostRecord {
+		return nil, fmt.Errorf("the record would have %d bytes, and at most %d are read", len(b), mostRecord)
+	}
+	return b, nil
 }
 
 // decode reads what encode wrote. An empty file is a record of nothing. Content that does not agree with its checksum
@@ -142,21 +146,30 @@ func decode(b []byte) (record, error) {
 	return r, nil
 }
 
-// readRecord reads a record that another process may be rewriting: a checksum that does not match is given a little
-// time. name is the file's name, which is its key's. A file that stays damaged, as after a loss of power, says
-// nothing.
+// readRecord reads a record. One that is damaged, as after a loss of power, or larger than any that is written, says
+// nothing: its key can be granted again once its lock is free.
 func readRecord(fd int, name string) (record, error) {
+	r, err := readSound(fd, name)
+	if errors.Is(err, errDamaged) {
+		return record{}, nil
+	}
+	return r, err
+}
+
+// readSound reads a record that another process may be rewriting: a checksum that does not match is given a little
+// time. name is the file's name, which is its key's.
+func readSound(fd int, name string) (record, error) {
 	for try := 0; ; try++ {
 		b, err := preadAll(fd)
 		if err != nil {
 			return record{}, err
 		}
 		r, err := decode(b)
-		if err == nil && r.Key != "" && lockFile(r.Key) != name {
-			r = record{} // it speaks of another key, about which it has no say
-		}
-		if err == nil || try == 20 {
-			return r, nil
+		switch {
+		case err == nil && r.Key != "" && lockFile(r.Key) != name:
+			return record{}, fmt.Errorf("%w: it speaks of another key, about which it has no say", errDamaged)
+		case err == nil || try == 20:
+			return r, err
 		}
 		time.Sleep(50 * time.Microsecond)
 	}

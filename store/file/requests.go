@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -47,11 +48,11 @@ func readRequests(at seat) (requests, error) {
 	}
 	defer closeFD(fd)
 	b, err := preadAll(fd)
-	if err != nil {
+	if err != nil && !errors.Is(err, errDamaged) {
 		return requests{}, err
 	}
 	var r requests
-	if json.Unmarshal(b, &r) != nil { // torn by a loss of power, which its hold did not survive either
+	if err != nil || json.Unmarshal(b, &r) != nil { // torn by a loss of power, which its hold did not survive either
 		return requests{}, nil
 	}
 	return r, nil
@@ -72,6 +73,7 @@ func (r requests) addTo(rec *lease.Record) {
 
 // RequestRelease fulfils lease.Store.
 func (l *leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	by = bounds.Of(by)
 	return l.request(ctx, ref.Key, func(rec *record, reqs *requests) (bool, error) {
 		if rec.ref() != ref || !rec.Holder.Replaceable {
 			return false, nil
@@ -83,6 +85,7 @@ func (l *leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Hol
 
 // Break fulfils lease.Store.
 func (l *leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
+	b = bounds.Of(b)
 	b.At = instantNow().time()
 	return l.request(ctx, ref.Key, func(rec *record, reqs *requests) (bool, error) {
 		if ref.Owner != (lease.Nonce{}) && rec.ref() != ref {

@@ -3,11 +3,13 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed" // the statements
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -74,27 +76,34 @@ func putTick(ctx context.Context, tx *sql.Tx, statement string, t tick.Tick) err
 // A runRow is a run and the key of the lease under which it was started.
 type runRow struct {
 	run.Record
-	key lease.Key
+	key     lease.Key
+	damaged error // the row cannot be understood: only what came before that in it is known
 }
 
 func (r runRow) ref() lease.Ref { return lease.Ref{Key: r.key, Owner: r.Owner, Token: r.Token} }
 
-func readRun(row scanner) (r runRow, err error) {
+// readRun reads a run. A row that cannot be understood is no error: it must not hide the others.
+func readRun(row scanner) (r runRow, _ error) {
 	var at, started, ended int64
 	var owner, attempts, cause string
-	if err := row.Scan(&r.ID, &r.Job, &at, &owner, &r.Token, &r.Host, &r.PID, &r.Command,
-		&r.Outcome, &r.Reason, &r.Inferred, &started, &ended, &attempts, &r.key, &cause); err != nil {
-		return r, err
-	}
+	err := row.Scan(&r.ID, &r.Job, &at, &owner, &r.Token, &r.Host, &r.PID, &r.Command,
+		&r.Outcome, &r.Reason, &r.Inferred, &started, &ended, &attempts, &r.key, &cause)
 	r.Tick, r.Started, r.Ended = instantOf(at), instantOf(started), instantOf(ended)
-	if r.Owner, err = lease.ParseNonce(owner); err != nil {
-		return r, err
+	if err == nil {
+		r.Owner, err = lease.ParseNonce(owner)
 	}
-	return r, errors.Join(json.Unmarshal([]byte(attempts), &r.Attempts), json.Unmarshal([]byte(cause), &r.Cause))
+	if err == nil {
+		err = errors.Join(json.Unmarshal([]byte(attempts), &r.Attempts), json.Unmarshal([]byte(cause), &r.Cause))
+	}
+	if err != nil {
+		r.damaged = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return r, nil
 }
 
 func getRun(ctx context.Context, q querier, id string) (runRow, bool, error) {
-	return one(ctx, q, readRun, sqlRunGet, id)
+	r, ok, err := one(ctx, q, readRun, sqlRunGet, id)
+	return r, ok, cmp.Or(err, r.damaged)
 }
 
 // known is a run; the zero Record if there is none.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -13,6 +14,7 @@ import (
 // Start fulfils tick.Store. A run without a tick is written into the lock file under which it
 // lives, and needs no database. All others share one transaction, and one sync to the disk.
 func (k *ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	answers, open := make([]tick.Answer, len(reqs)), make([]bool, len(reqs))
 	var rest []int
 	for i, req := range reqs {

@@ -159,9 +159,15 @@ func patiently(ctx context.Context, d time.Duration, try func() (bool, error)) (
 	}
 }
 
+// errNoProc is no matter of the directory, which need not be away.
+var errNoProc = errors.New("/proc is not mounted; dibs needs it: mount it")
+
 // bootID names this boot of the machine: instants of CLOCK_BOOTTIME compare within one only.
 var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errNoProc
+	}
 	return strings.TrimSpace(string(b)), err
 })
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -74,6 +75,7 @@ func (b *Backend) answer(s tick.Status, job string, at, now time.Time) tick.Answ
 }
 
 func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	return step(ctx, k.b, func(now time.Time) []tick.Answer { return each(reqs, now, k.b.claim) })
 }
 
@@ -110,6 +112,7 @@ func (b *Backend) known(id string) run.Record {
 
 // Take hands a tick over (rules T2, T3).
 func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
+	req = bounds.Of(req)
 	return step(ctx, k.b, func(now time.Time) tick.Answer {
 		f := k.b.facts(req.Job, req.At, now)
 		f.Run, f.Live = k.b.known(f.Tick.RunID), k.b.live(req.Lease, now)
@@ -118,6 +121,7 @@ func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, err
 }
 
 func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	return step(ctx, k.b, func(now time.Time) []tick.Answer { return each(reqs, now, k.b.start) })
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
 
 func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	return step(ctx, k.b, func(now time.Time) []tick.Answer { return each(reqs, now, k.b.close) })
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -19,6 +20,7 @@ type told struct{ b *Backend }
 
 // Append adds events in the order of their instants; one whose id came before is ignored.
 func (h told) Append(ctx context.Context, events []history.Event) error {
+	events = bounds.Of(events)
 	_, err := step(ctx, h.b, func(now time.Time) any {
 		for _, e := range events {
 			if e.ID != "" && h.b.foreign[e.ID] {
@@ -119,6 +121,7 @@ func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 }
 
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
+	runs = bounds.Of(runs)
 	_, err := step(ctx, h.b, func(time.Time) any {
 		for _, r := range runs {
 			if h.b.runs[r.ID] == nil {
@@ -131,6 +134,7 @@ func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 }
 
 func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	ticks = bounds.Of(ticks)
 	_, err := step(ctx, h.b, func(time.Time) any {
 		for _, t := range ticks {
 			t.Lease, t.At, t.Through = lease.Ref{}, micro(t.At), micro(t.Through)

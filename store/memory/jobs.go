@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -50,6 +51,7 @@ func (b *Backend) setJob(req tick.JobRequest, now time.Time) tick.Job {
 }
 
 func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	req = bounds.Of(req)
 	return step(ctx, k.b, func(now time.Time) tick.Job {
 		job, found := k.b.jobs[req.Job]
 		if !found || !job.Removed.IsZero() {
@@ -63,6 +65,7 @@ func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, erro
 }
 
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	req = bounds.Of(req)
 	return step(ctx, k.b, func(now time.Time) tick.Answer {
 		return tick.Answer{Status: k.b.settle(req, now), Now: now}
 	})

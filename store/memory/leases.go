@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -38,6 +39,7 @@ func (b *Backend) put(k lease.Key, r lease.Record, s lease.Status) lease.Answer 
 }
 
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	reqs = bounds.Of(reqs)
 	epoch := lease.Epoch(0)
 	r, err := l.batch(ctx, len(reqs), func(i int, now time.Time) lease.Answer {
 		epoch = l.b.identify(lease.Seen(reqs), now)
@@ -101,6 +103,7 @@ func (b *Backend) release(ref lease.Ref) lease.Answer {
 }
 
 func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	by = bounds.Of(by)
 	return l.batch(ctx, 1, func(_ int, now time.Time) lease.Answer {
 		r, s := ask(l.b.leases[ref.Key], ref, by, now)
 		return l.b.put(ref.Key, r, s)
@@ -108,6 +111,7 @@ func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Hold
 }
 
 func (l leases) Break(ctx context.Context, ref lease.Ref, by lease.Broken) (lease.Reply, error) {
+	by = bounds.Of(by)
 	return l.batch(ctx, 1, func(_ int, now time.Time) lease.Answer {
 		r, s := broken(l.b.leases[ref.Key], ref, by, now)
 		if s == lease.OK {

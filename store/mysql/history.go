@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -19,6 +20,7 @@ type told struct{ *database }
 
 // Append adds events.
 func (h told) Append(ctx context.Context, events []history.Event) error {
+	events = bounds.Of(events)
 	for chunk := range slices.Chunk(events, most) {
 		p := new(packet).add("begin").add("clock")
 		for _, e := range chunk {
@@ -149,6 +151,7 @@ func (h told) ReadOutput(ctx context.Context, runID string) (output []byte, err 
 
 // AppendRuns adds runs that were recorded elsewhere first.
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
+	runs = bounds.Of(runs)
 	for chunk := range slices.Chunk(runs, mostTicks) {
 		sorted := slices.Clone(chunk)
 		slices.SortStableFunc(sorted, func(x, y run.Record) int { return strings.Compare(x.ID, y.ID) })
@@ -165,6 +168,7 @@ func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 }
 
 func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	ticks = bounds.Of(ticks)
 	for chunk := range slices.Chunk(ticks, mostTicks) {
 		sorted := slices.Clone(chunk)
 		slices.SortStableFunc(sorted, func(x, y tick.Tick) int { return cmp.Or(strings.Compare(x.Job, y.Job), x.At.Compare(y.At)) })

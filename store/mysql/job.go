@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -76,6 +77,7 @@ func (k ticks) setJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 
 // Pause begins or ends a pause, behind the claims that are under way (rule T8).
 func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	req = bounds.Of(req)
 	name := list{[]byte(req.Job)}
 	p := new(packet).add("begin").add("lock-jobs", k.ns, name).add("clock").add("pausing", k.ns, name[0])
 	if req.Resume {
@@ -97,6 +99,7 @@ func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, erro
 // Settle locks the job and sends a row of statements, of which each does nothing once one has found that it must not
 // (rule T4).
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	req = bounds.Of(req)
 	name, from := []byte(req.Job), micros(req.From)
 	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
 	p.add("settle-open", k.ns, name, from, req.Generation, micros(req.To), k.ns, name, from)

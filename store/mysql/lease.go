@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -75,6 +76,7 @@ func readInstant(t *time.Time) reader {
 }
 
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	reqs = bounds.Of(reqs)
 	return batch(reqs, func(reqs []lease.AcquireRequest) (lease.Reply, error) { return l.acquire(ctx, reqs) })
 }
 

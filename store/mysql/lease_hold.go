@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -171,6 +172,7 @@ func (l leases) releaseOne(ctx context.Context, ref lease.Ref) (lease.Reply, err
 
 // RequestRelease writes a Replace request on a live hold (rule T7).
 func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	by = bounds.Of(by)
 	ks := list{[]byte(ref.Key)}
 	p := l.locked(new(packet), ks).add("ask", toJSON(by), l.ns, []byte(ref.Key), nonce(ref.Owner), int64(ref.Token))
 	now, found, err := l.finish(ctx, p, ks)
@@ -187,6 +189,7 @@ func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Hold
 
 // Break breaks a live hold (rule L5).
 func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
+	b = bounds.Of(b)
 	ks, at := list{[]byte(ref.Key)}, flag(b.Now)
 	b.At = time.Time{} // a column of its own, which the store sets
 	p := l.locked(new(packet), ks).add("break", toJSON(b), at, at, at, l.ns, []byte(ref.Key),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -32,6 +33,7 @@ func (f *facts) answer(v tick.Verdict, at spot) tick.Answer {
 }
 
 func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) (answers []tick.Answer, err error) {
+	reqs = bounds.Of(reqs)
 	for chunk := range slices.Chunk(reqs, mostTicks) {
 		some, err := k.claim(ctx, chunk)
 		if err != nil {
@@ -92,6 +94,7 @@ func (k ticks) addClaim(p *packet, r tick.ClaimRequest) {
 
 // Take hands a tick over in one packet (rules T2, T3).
 func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error) {
+	r = bounds.Of(r)
 	at, name, us, rerun := spotOf(r.Job, r.At), []byte(r.Job), micros(r.At), flag(r.Rerun)
 	holders := list{[]byte(r.From.Key), []byte(r.Lease.Key)}
 	// The old holder's lease is locked, so that a renewal under way is seen or has to wait.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
 
 func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) (answers []tick.Answer, err error) {
+	reqs = bounds.Of(reqs)
 	for chunk := range slices.Chunk(reqs, mostTicks) {
 		some, err := k.start(ctx, chunk)
 		if err != nil {
@@ -61,6 +63,7 @@ func (k ticks) addStart(p *packet, req tick.StartRequest) {
 }
 
 func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) (answers []tick.Answer, err error) {
+	reqs = bounds.Of(reqs)
 	for chunk := range slices.Chunk(reqs, mostTicks) {
 		some, err := k.close(ctx, chunk)
 		if err != nil {

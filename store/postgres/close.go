@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -13,6 +14,7 @@ import (
 // Close releases leases, ends runs and claims, and reads the answers: one batch, so an outcome and the release of its
 // lease are one step (rule T9).
 func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	var releases []lease.Ref
 	var runs, claims []tick.CloseRequest
 	for _, r := range reqs {

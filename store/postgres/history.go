@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -23,6 +24,7 @@ type told struct {
 
 // Append adds events: see sql/history.sql.
 func (h told) Append(ctx context.Context, events []history.Event) error {
+	events = bounds.Of(events)
 	return h.db.run(ctx, "append events", do(sqlHistory()[0], h.ns,
 		column(events, func(e history.Event) string { return cmp.Or(e.ID, run.NewID()) }),
 		column(events, func(e history.Event) int64 { return micros(e.At) }),
@@ -113,11 +115,13 @@ const mostJobs = 500
 
 // AppendRuns adds runs that were recorded elsewhere first.
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
+	runs = bounds.Of(runs)
 	return h.db.run(ctx, "append runs", do(sqlHistory()[4], append([]any{h.ns}, runColumns(runs)...)...))
 }
 
 // AppendTicks sends each tick once: a statement cannot replace a row twice.
 func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	ticks = bounds.Of(ticks)
 	type id struct {
 		job string
 		at  int64

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -75,6 +76,7 @@ func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 
 // Pause begins or ends a pause (rule T8).
 func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	req = bounds.Of(req)
 	found := []tick.Job{}
 	err := k.db.run(ctx, "pause", do(sqlJobs()[4], k.ns, []byte(req.Job), micros(req.Until), req.By, req.Why, req.Resume).each(jobRows(&found)))
 	if err != nil || len(found) == 0 {
@@ -85,6 +87,7 @@ func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, erro
 
 // Settle locks the job, settles, and reads the clock (rule T4). A row of the second statement says that it settled.
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	req = bounds.Of(req)
 	a := tick.Answer{Status: tick.Taken}
 	now := func(rows pgx.Rows) error {
 		var us int64

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -35,6 +36,7 @@ func keyBytes(k lease.Key) []byte { return []byte(k) }
 // Acquire asks once more for two kinds of items. The row of a key may be missing: it is made first. Or a key looked
 // free and was not granted: another transaction was being granted it at that moment. Both are rare.
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	reqs = bounds.Of(reqs)
 	if len(reqs) == 1 && reqs[0].Reclaim.Owner == (lease.Nonce{}) && !reqs[0].Key.Once() { // a key that is new has no row
 		if r, err := l.acquireLone(ctx, reqs[0]); err != nil || r.Answers != nil {
 			return r, err
@@ -281,11 +283,13 @@ func (s *snapshot) status(key lease.Key) lease.Status {
 }
 
 func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	by = bounds.Of(by)
 	return l.one(ctx, "ask", ref.Key,
 		do(sqlAsk(), l.ns, keyBytes(ref.Key), owner(ref.Owner), int64(ref.Token), toJSON(by)))
 }
 
 func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
+	b = bounds.Of(b)
 	return l.one(ctx, "break", ref.Key,
 		do(sqlBreak(), l.ns, keyBytes(ref.Key), owner(ref.Owner), int64(ref.Token), toJSON(b), b.Now))
 }

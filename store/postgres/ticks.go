@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -24,6 +25,7 @@ func (k ticks) hold(refs ...lease.Ref) step {
 // Claim locks leases and jobs, inserts, takes back what came too late, and reads the facts: one batch (see
 // sql/claim.sql). tick.JudgeClaim says what to answer.
 func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	jobs := column(reqs, func(r tick.ClaimRequest) []byte { return []byte(r.Job) })
 	at := column(reqs, func(r tick.ClaimRequest) int64 { return micros(r.At) })
 	notAfter := column(reqs, func(r tick.ClaimRequest) int64 { return micros(r.NotAfter) })
@@ -90,6 +92,7 @@ func tickFacts(rows pgx.Rows, f *tick.Facts, before ...any) (err error) {
 
 // Take locks both leases and the tick, hands it over, and reads the facts (see sql/take.sql).
 func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
+	req = bounds.Of(req)
 	var f tick.Facts
 	job, at := []byte(req.Job), micros(req.At)
 	err := k.db.run(ctx, "take",
@@ -108,6 +111,7 @@ func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, err
 
 // Start locks the leases and ticks, starts, and reads the facts (see sql/start.sql).
 func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	var standsOn []lease.Ref
 	for _, r := range reqs {
 		standsOn = append(standsOn, r.Lease)

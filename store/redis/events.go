@@ -10,10 +10,12 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/bounds"
 )
 
 // Append keeps an event as JSON in one hash of all events, without its id and instant, which the indexes have.
 func (p past) Append(ctx context.Context, events []history.Event) error {
+	events = bounds.Of(events)
 	return inBatches(events, func(events []history.Event) error {
 		a := p.newArgs(5 * len(events))
 		for _, e := range events {

@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -41,7 +42,7 @@ func (p past) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 // Ticks reads a page of ticks: of one job with one script, of all jobs by the index.
 func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	if q.Job != "" && q.Max() <= history.Snapshot {
-		from, to := bounds(q)
+		from, to := span(q)
 		r, err := p.run(ctx, "read ticks", windowScript, append(p.newArgs(4), q.Job, from, to, q.Max()))
 		return parseTicks(r), err
 	}
@@ -182,6 +183,7 @@ func (p past) hashes(ctx context.Context, kind string, ids, fields []string) ([]
 }
 
 func (p past) AppendRuns(ctx context.Context, runs []run.Record) error {
+	runs = bounds.Of(runs)
 	return inBatches(runs, func(runs []run.Record) error {
 		a := p.newArgs(14 * len(runs))
 		for _, r := range runs {
@@ -193,6 +195,7 @@ func (p past) AppendRuns(ctx context.Context, runs []run.Record) error {
 }
 
 func (p past) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	ticks = bounds.Of(ticks)
 	return inBatches(ticks, func(ticks []tick.Tick) error {
 		a := p.newArgs(13 * len(ticks))
 		for _, t := range ticks {
@@ -206,7 +209,7 @@ func (p past) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
 
 // scored is the members of an index whose score lies in q's bounds, the highest first.
 func (p past) scored(ctx context.Context, index string, q history.Query) ([]goredis.Z, error) {
-	from, to := bounds(q)
+	from, to := span(q)
 	by := &goredis.ZRangeBy{Min: from, Max: to, Count: int64(q.Max())}
 	found, err := p.client.ZRevRangeByScoreWithScores(ctx, p.prefix+index, by).Result()
 	if err != nil {
@@ -216,7 +219,7 @@ func (p past) scored(ctx context.Context, index string, q history.Query) ([]gore
 }
 
 // bounds are q's, as those of scores.
-func bounds(q history.Query) (from, to string) {
+func span(q history.Query) (from, to string) {
 	from, to = "-inf", "+inf"
 	if !q.From.IsZero() {
 		from = strconv.FormatInt(micros(q.From), 10)

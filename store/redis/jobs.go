@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -61,6 +62,7 @@ func parseJobs(r reply) []tick.Job {
 }
 
 func (t ticks) Pause(ctx context.Context, q tick.PauseRequest) (tick.Job, error) {
+	q = bounds.Of(q)
 	r, err := t.run(ctx, "pause", pauseScript, append(t.newArgs(5), q.Job, micros(q.Until), q.By, q.Why, flag(q.Resume)))
 	if found := parseJobs(r); len(found) > 0 {
 		return found[0], err
@@ -70,6 +72,7 @@ func (t ticks) Pause(ctx context.Context, q tick.PauseRequest) (tick.Job, error)
 
 // Settle fulfils tick.Store.
 func (t ticks) Settle(ctx context.Context, q tick.SettleRequest) (tick.Answer, error) {
+	q = bounds.Of(q)
 	return q.InParts(maxBatch, func(part tick.SettleRequest) (tick.Answer, time.Time, error) { return t.settle(ctx, part) })
 }
 

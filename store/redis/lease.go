@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -34,6 +35,7 @@ func inBatches[T any](items []T, do func([]T) error) error {
 
 // Acquire sends batches of maxBatch: each is one atomic script.
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	reqs = bounds.Of(reqs)
 	out := lease.Reply{Answers: make([]lease.Answer, 0, len(reqs))}
 	err := inBatches(reqs, func(reqs []lease.AcquireRequest) error {
 		r, err := l.acquire(ctx, reqs)

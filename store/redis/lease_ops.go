@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 )
 
 func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	by = bounds.Of(by)
 	r, err := l.run(ctx, "ask", askScript, append(l.newArgs(3), string(ref.Key), hold(ref), text(by)))
 	return single(ref.Key, r), err
 }
 
 func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
+	b = bounds.Of(b)
 	whose := ""
 	if ref.Owner != (lease.Nonce{}) {
 		whose = hold(ref)

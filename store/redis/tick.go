@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/bounds"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -15,6 +16,7 @@ type ticks struct{ *db }
 
 // Claim sends batches of maxBatch, each one atomic script (see lua/claim.lua).
 func (t ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	out := make([]tick.Answer, 0, len(reqs))
 	err := inBatches(reqs, func(reqs []tick.ClaimRequest) error {
 		a := t.newArgs(11 * len(reqs))
@@ -50,6 +52,7 @@ func claimAnswer(q tick.ClaimRequest, r reply, i int) tick.Answer {
 
 // Take hands a tick over (see lua/take.lua).
 func (t ticks) Take(ctx context.Context, q tick.TakeRequest) (tick.Answer, error) {
+	q = bounds.Of(q)
 	from, how := "", "" // what was settled has no lease
 	if q.From != (lease.Ref{}) {
 		from = hold(q.From)
@@ -72,6 +75,7 @@ func tickAnswer(r reply) tick.Answer {
 }
 
 func (t ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	return inTicks(ctx, t, "start", startScript, reqs, startArgs)
 }
 
@@ -83,6 +87,7 @@ func startArgs(q tick.StartRequest) args {
 }
 
 func (t ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
+	reqs = bounds.Of(reqs)
 	return inTicks(ctx, t, "close", closeScript, reqs, closeArgs)
 }
 

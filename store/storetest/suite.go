@@ -25,7 +25,7 @@ func Run(t *testing.T, open Open, url string) {
 	if sample.Leases == nil {
 		t.Fatal("a store without leases is of no use: Leases is nil")
 	}
-	group(t, "leases", open, url, slices.Concat(leasePromises, timePromises, breakPromises, batchPromises))
+	group(t, "leases", open, url, slices.Concat(leasePromises, timePromises, breakPromises, batchPromises, longLeases))
 	group(t, "keys", open, url, keyPromises)
 	group(t, "opening", open, url, openPromises)
 	if sample.Notify != nil {
@@ -33,7 +33,7 @@ func Run(t *testing.T, open Open, url string) {
 	}
 	if sample.Ticks != nil {
 		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises,
-			orphanPromises, tickBatchPromises, tablePromises))
+			orphanPromises, tickBatchPromises, tablePromises, longTicks))
 		group(t, "registry", open, url, slices.Concat(jobPromises, pausePromises, settlePromises, fillPromises))
 	}
 	if sample.Queue != nil && !sample.Properties.Session { // session locks change nothing about tasks

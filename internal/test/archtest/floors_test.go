@@ -19,7 +19,7 @@ var floors = []floor{
 		"internal/aside", "internal/beneath", "internal/clock", "internal/coalesce", "internal/conffile", "internal/environ", "internal/keys", "internal/lazy",
 		"internal/guardian/proc", "internal/guardian/cgroup", "internal/guardian", "internal/guardian/early", "internal/scope"}},
 	{"what is declared: when and what", []string{"schedule", "job", "task"}},
-	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "queue/driver", "queue/counters", "queue"}},
+	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "internal/bounds", "queue/driver", "queue/counters", "queue"}},
 	{"where it is kept", []string{
 		"store", "store/internal/lifecycle", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
 		"queue/queuetest"}},

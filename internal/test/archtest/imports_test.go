@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"manifest/app":             {"manifest", "job", "run/webhook"},
 	"manifest/source":          {"job", "manifest", "run/webhook", "internal/conffile"},
 	"scheduler":                {"tick", "lease", "run", "history", "job", "schedule", "internal/aside", "internal/coalesce"},
-	"queue/driver":             {"task", "lease"},
+	"queue/driver":             {"task", "lease", "internal/keys"},
 	"queue/counters":           {"task", "queue/driver"},
 	"queue":                    {"task", "queue/driver", "queue/counters", "lease", "internal/clock", "internal/coalesce", "internal/aside"},
 	"queue/queuetest":          {"queue", "queue/driver", "task", "lease", "internal/clock", "store", "store/memory"},
@@ -65,6 +65,7 @@ var allowed = map[string][]string{
 	"internal/conffile":        {},
 	"internal/coalesce":        {},
 	"internal/keys":            {},
+	"internal/bounds":          {"lease", "tick", "run", "history", "internal/keys"},
 	"internal/beneath":         {},
 	"internal/lazy":            {},
 	"cmd/dibs/internal/lambda": {},
@@ -85,7 +86,7 @@ var allowed = map[string][]string{
 }
 
 // contracts are what stores see: of queues the contract, never the engine.
-var contracts = []string{"lease", "tick", "history", "task", "queue/driver", "queue/counters", "run", "store"}
+var contracts = []string{"lease", "tick", "history", "task", "queue/driver", "queue/counters", "run", "store", "internal/bounds"}
 
 // clients are the libraries of the stores, and of systemd; a package that uses one store compiles no other's.
 var clients = map[string]string{

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,7 +52,20 @@ func (e statusError) Error() string {
 
 func (e statusError) Unwrap() error { return e.err }
 
-func usage(err error) error { return statusError{exitUsage, err} }
+func usage(err error) error { return statusError{exitUsage, misuse{err}} }
+
+// misuse marks an error in how the program was called. The status does not tell: a command's own may be the same.
+type misuse struct{ error }
+
+func (m misuse) Unwrap() error { return m.error }
+
+// Main is Exec for this process: it starts no children of its own but by package command.
+func Main() int {
+	whole = true
+	return Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+var whole bool
 
 // Exec carries out a command line and returns the exit status. What it prints cannot speak to a terminal; a standard
 // error that nobody reads holds it up for a second at its end, and at no other time.
@@ -84,15 +99,15 @@ func execute(ctx context.Context, args []string, e env) int {
 	case unusable(err):
 		st = statusError{exitUnavailable, err}
 	case errors.Is(err, errUsage) || cmd == root:
-		st = statusError{exitUsage, err}
+		st = statusError{exitUsage, misuse{err}}
 	default:
 		st = statusError{exitFailed, err}
 	}
-	wrong := st.status == exitUsage
+	wrong := errors.As(st, new(misuse))
 	switch {
 	case cmd.Name() == "run" && wrong:
 		st.status = exitInternal // as timeout(1)'s own, beside a command's statuses
-	case cmd.Name() == "plan" && wrong && st.err != nil:
+	case cmd.Name() == "plan" && wrong:
 		st.status = exitFailed // exitChanges says that there is something to change
 	case cmd.Name() == "trigger":
 		if wrong = errors.Is(err, errUsage); wrong {
@@ -135,7 +150,10 @@ coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 		Version:       version(),
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.PersistentPreRun = markNeeds
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		markNeeds(cmd, args)
+		return notEmpty(cmd, args)
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		var bad *pflag.InvalidValueError
 		if errors.As(err, &bad) {
@@ -157,6 +175,29 @@ coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 		fmt.Fprint(cmd.OutOrStdout(), overview(root, parts))
 	})
 	return group(root, newMan())
+}
+
+// notEmpty refuses a flag or an argument that is empty: it comes of a variable that is not set, and would be taken for
+// one that was left out, so that a key excludes nobody, or a worker takes every kind of task.
+func notEmpty(cmd *cobra.Command, args []string) (err error) {
+	const cure = "is empty, perhaps because a variable is not set: give a value, or leave it out"
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		given := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			given = list.GetSlice()
+		}
+		if err == nil && (len(given) == 0 || slices.Contains(given, "")) {
+			err = fmt.Errorf("%w: --%s %s", errUsage, f.Name, cure)
+		}
+	})
+	own := args
+	if at := cmd.ArgsLenAtDash(); at >= 0 {
+		own = args[:at]
+	}
+	if err == nil && cmd.Name() != "run" && !completing([]string{cmd.Name()}) && slices.Contains(own, "") {
+		err = fmt.Errorf("%w: an argument %s", errUsage, cure)
+	}
+	return err
 }
 
 // valueError says what is wrong with the value of a flag.

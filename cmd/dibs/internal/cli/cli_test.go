@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -31,7 +30,7 @@ func (g guarded) Run() int {
 func TestMain(m *testing.M) {
 	command.GuardianMain() // dibs run starts its guardian from this binary
 	testscript.Main(guarded{m}, map[string]func(){
-		"dibs": func() { os.Exit(cli.Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"dibs": func() { os.Exit(cli.Main()) },
 	})
 }
 

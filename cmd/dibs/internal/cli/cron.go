@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -93,23 +92,4 @@ func firedAgo() time.Duration {
 		}
 	}
 	return max(clock.System.Boot()-p.started, 0)
-}
-
-// hostZone is the zone of /etc/localtime under its IANA name, so that every server stores the same
-// name for the same zone; UTC where nothing is set.
-func hostZone() *time.Location {
-	path, err := filepath.EvalSymlinks("/etc/localtime")
-	if err == nil {
-		if _, name, ok := strings.Cut(path, "/zoneinfo/"); ok {
-			if loc, err := time.LoadLocation(strings.TrimPrefix(strings.TrimPrefix(name, "posix/"), "right/")); err == nil {
-				return loc
-			}
-		}
-	}
-	if b, err := os.ReadFile("/etc/timezone"); err == nil {
-		if loc, err := time.LoadLocation(strings.TrimSpace(string(b))); err == nil {
-			return loc
-		}
-	}
-	return time.UTC
 }

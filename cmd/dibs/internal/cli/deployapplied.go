@@ -32,11 +32,11 @@ func recordsDir() applied.Records {
 	if os.Geteuid() == 0 {
 		return "/etc/dibs/applied"
 	}
-	config, err := os.UserConfigDir()
+	home, err := homeOf(os.Geteuid())
 	if err != nil {
-		config = hostDir()
+		home = hostDir()
 	}
-	return applied.Records(filepath.Join(config, "dibs", "applied"))
+	return applied.Records(filepath.Join(home, ".config", "dibs", "applied"))
 }
 
 // storeVariables are the variables of this process that say where entries have their store. DIBS_STORE does not: it is

@@ -163,11 +163,18 @@ func newImportCrontab(e env) *cobra.Command {
 			default:
 				return usage(fmt.Errorf("--table %q: want system or user", table))
 			}
+			if o.Zone == "" {
+				host, err := hostZone()
+				if err != nil {
+					return usage(fmt.Errorf("%w (here: --zone)", err))
+				}
+				o.Zone = host.String()
+			}
 			return runImport(e, o, file)
 		}}
 	f := cmd.Flags()
 	f.StringVar(&o.App, "app", "", "the `NAME` of the manifest's app (required)")
-	f.StringVar(&o.Zone, "zone", hostZone().String(), "the zone in which cron reads the table")
+	f.StringVar(&o.Zone, "zone", "", "the `ZONE` in which cron reads the table (default: the host's)")
 	f.StringVar(&table, "table", "", "system: its entries have a user; user: they have none\n(default: system for a FILE in /etc)")
 	return cmd
 }

@@ -49,7 +49,10 @@ func (o *entryOptions) ownPaths(e *deploy.Entry) (all []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs := []string{hostDir()}
+	var dirs []string
+	if dir := hostDir(); dir != "" {
+		dirs = append(dirs, dir)
+	}
 	if !a.shared() && a.URL.Scheme != "memory" {
 		dirs = append(dirs, a.URL.Path)
 	}

@@ -106,7 +106,10 @@ func (o targetOptions) crontab(app, where string) (t target, err error) {
 		}
 		t.Target, err = crontab.NewUser(where, "", options)
 	}
-	zone := hostZone()
+	if err != nil {
+		return t, err
+	}
+	zone, err := hostZone()
 	t.name, t.translate = "cron", func(s *schedule.Schedule) ([]string, bool, error) {
 		tr, err := crontab.Translate(s, zone)
 		return tr.Lines, tr.More, err

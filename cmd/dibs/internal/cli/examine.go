@@ -63,11 +63,9 @@ func (x *examination) examine(ctx context.Context) {
 	if x.address.OnlyHost {
 		x.found(doctor.OnlyHost(x.address.String())...)
 	}
-	own, err := x.address.host()
-	if err != nil {
-		own.URL = x.address.URL
-	}
-	if own.URL.Scheme == "file" {
+	if own, err := x.address.host(); err != nil {
+		x.host("")
+	} else if own.URL.Scheme == "file" {
 		x.host(own.URL.Path)
 	}
 	if x.address.shared() {
@@ -231,6 +229,10 @@ func (x *examination) hostJobs(ctx context.Context) {
 
 // host looks at this host's own directory, those that could be meant by mistake, and the spools.
 func (x *examination) host(path string) {
+	if _, err := hostPlace(); path == "" {
+		x.found(doctor.Unreadable("DIBS_DIR", err))
+		return
+	}
 	refused := false // what is wrong with the directory is said once
 	d, err := file.Inspect(path)
 	switch {

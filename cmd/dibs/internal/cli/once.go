@@ -61,7 +61,7 @@ func cronZone(flag string) (*time.Location, error) {
 		}
 		return loc, nil
 	}
-	return hostZone(), nil
+	return hostZone()
 }
 
 // fire runs what the plan says, once per whatever it says.

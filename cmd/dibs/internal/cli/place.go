@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -113,28 +112,17 @@ func unread(err error) error {
 
 // implied is the address where nobody named a store: this host's own directory.
 func implied() (address, error) {
-	c, err := store.Parse(hostDir())
+	c, err := hostStore()
 	return address{Config: c, implicit: true}, err
 }
 
-// hostDir is the embedded directory: this host's own (rule H1).
-func hostDir() string {
-	switch {
-	case os.Getenv("DIBS_DIR") != "":
-		dir, err := filepath.Abs(os.Getenv("DIBS_DIR"))
-		if err == nil {
-			return dir
-		}
-	case os.Geteuid() == 0:
-		return "/var/lib/dibs"
-	case os.Getenv("XDG_STATE_HOME") != "":
-		return filepath.Join(os.Getenv("XDG_STATE_HOME"), "dibs")
+// hostStore is the address of this host's own directory.
+func hostStore() (c store.Config, err error) {
+	dir, err := hostPlace()
+	if err == nil {
+		c, err = store.Parse(dir)
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "/var/tmp"
-	}
-	return filepath.Join(home, ".local", "state", "dibs")
+	return c, err
 }
 
 // shared says whether the store reaches beyond this host.
@@ -148,7 +136,7 @@ func (a address) host() (store.Config, error) {
 	if !a.shared() {
 		return a.Config, nil
 	}
-	c, err := store.Parse(hostDir())
+	c, err := hostStore()
 	c.TTL, c.Namespace = a.TTL, a.Namespace
 	return c, err
 }
@@ -159,10 +147,13 @@ func (a address) at() serve.Store {
 	return serve.Store{Config: a.Config, Open: openStore, Fleet: a.shared(), File: a.file, Default: a.implicit}
 }
 
-// own is this host's own store, of a process that serves.
-func (a address) own() (serve.Store, error) {
+// own is this host's own store, of a process that serves; none where the user has no place for it.
+func (a address) own() serve.Store {
 	c, err := a.host()
-	return serve.Store{Config: c, Open: openStore}, err
+	if err != nil {
+		return serve.Store{}
+	}
+	return serve.Store{Config: c, Open: openStore}
 }
 
 // backend is the address for package backend.
@@ -175,6 +166,7 @@ type opened struct {
 	*backend.Backend
 	store  *store.Store
 	config store.Config
+	reads  bool // for a command that shows what is there, or changes it
 }
 
 // open opens the store at an address.
@@ -183,10 +175,19 @@ func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error
 	if err != nil {
 		return nil, err
 	}
-	return &opened{b, b.Store, c}, nil
+	need, _ := ctx.Value(needsKey{}).(needs)
+	return &opened{b, b.Store, c, need == looks || need == acts}, nil
 }
 
-func (o *opened) close() { o.Close() }
+// close closes the store, and tells what the command could not read and left out.
+func (o *opened) close() {
+	if o.reads && o.store.Unreadable != nil {
+		for _, text := range o.store.Unreadable() {
+			o.Log.Warn("a record cannot be read and was left out; the next use of its key replaces it", "event", "record-unreadable", "record", text)
+		}
+	}
+	o.Close()
+}
 
 // openTimeout bounds what is asked of a store for somebody who waits.
 const openTimeout = backend.OpenTimeout

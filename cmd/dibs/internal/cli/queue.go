@@ -15,8 +15,8 @@ import (
 )
 
 func newQueue(e env) *cobra.Command {
-	return sayingAll(group(&cobra.Command{Use: "queue", Short: "Queues: list, show, pause, resume, drain, clear, limit"},
-		newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e)))
+	return group(&cobra.Command{Use: "queue", Short: "Queues: list, show, pause, resume, drain, clear, limit"},
+		newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e))
 }
 
 // subQueueView is one kind in one queue; its form is stable.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -162,8 +163,7 @@ func (r *runner) status(rep report) error {
 	status := rep.exit(r.contendedExit)
 	switch rep.Outcome {
 	case contended, duplicate, notDue, run.Paused:
-		// Cron mails on output, not on status.
-		if r.quiet || r.cron {
+		if r.silent() {
 			rep.err = nil
 		}
 	case run.Unavailable:
@@ -273,7 +273,16 @@ func (u unopened) Write(b []byte) (int, error) {
 	if u == "" {
 		return len(b), nil
 	}
-	return len(b), os.WriteFile(string(u), b, 0o644)
+	dir, err := beneath.Look(filepath.Dir(string(u)))
+	if err != nil {
+		return 0, err
+	}
+	f, err := dir.Create(filepath.Base(string(u)))
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.Write(b)
+	return n, errors.Join(err, f.Close())
 }
 
 func (unopened) Close() error { return nil }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -100,5 +101,37 @@ b             back\slash 'quoted'
 `
 	if got := out.String(); got != want {
 		t.Errorf("%q\nwant\n%q", got, want)
+	}
+}
+
+// A report follows no link and waits for no pipe that another user may have put into its place: root may write it.
+func TestAReportFollowsNobodysLink(t *testing.T) {
+	dir := t.TempDir()
+	other, own := filepath.Join(dir, "open"), filepath.Join(dir, "own")
+	secret := filepath.Join(dir, "secret")
+	err := errors.Join(os.Mkdir(other, 0o700), os.Chmod(other, 0o1777), os.Mkdir(own, 0o700), os.WriteFile(secret, []byte("secret"), 0o600),
+		os.Symlink(secret, filepath.Join(other, "link")), os.Symlink(filepath.Join(dir, "made"), filepath.Join(other, "dangling")),
+		unix.Mkfifo(filepath.Join(other, "pipe"), 0o666), os.Link(secret, filepath.Join(other, "hard")), os.Mkdir(filepath.Join(other, "sub"), 0o700),
+		os.WriteFile(filepath.Join(other, "plain"), []byte("an older and longer one"), 0o644), os.Symlink(secret, filepath.Join(own, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"link", "dangling", "pipe", "hard", "sub"} {
+		if _, err := unopened(filepath.Join(other, name)).Write([]byte("{}\n")); err == nil {
+			t.Errorf("%s: it was written", name)
+		}
+	}
+	if b, err := os.ReadFile(secret); err != nil || string(b) != "secret" {
+		t.Errorf("the file behind the links: %q, %v", b, err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "made")); err == nil {
+		t.Error("a file was made behind a link")
+	}
+	for path, at := range map[string]string{"open/plain": "open/plain", "open/new": "open/new", "own/new": "own/new", "own/link": "secret"} {
+		_, err := unopened(filepath.Join(dir, path)).Write([]byte("{}\n"))
+		b, readErr := os.ReadFile(filepath.Join(dir, at))
+		if err != nil || readErr != nil || string(b) != "{}\n" {
+			t.Errorf("%s: %q, %v, %v", path, b, err, readErr)
+		}
 	}
 }

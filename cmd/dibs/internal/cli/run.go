@@ -104,6 +104,9 @@ type plan struct {
 	ping    pings
 }
 
+// silent reports whether to print nothing on contention: cron mails what is printed, whatever the status.
+func (p plan) silent() bool { return p.quiet || p.cron }
+
 // check turns flags into a plan; nothing has been started when it refuses.
 func (o runOptions) check() (plan, error) {
 	p := plan{runOptions: o, cron: underCron()}
@@ -131,7 +134,10 @@ func (o runOptions) check() (plan, error) {
 		p.runOptions.key = strings.Join(o.args, " ")
 	}
 	if p.key, err = lease.ParseKey(p.runOptions.key); err != nil {
-		return p, fmt.Errorf("--key: %w", err)
+		if o.key == "" {
+			err = fmt.Errorf("give a --key: without it the command line is the key, and %w", err)
+		}
+		return p, err
 	}
 	p.fire.Key, p.fire.Command, p.fire.Wait = p.key, strings.Join(o.args, " "), o.wait
 	p.fire.Limits = run.Limits{Timeout: o.timeout, Attempts: 1}
@@ -217,6 +223,7 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 		return usage(fmt.Errorf("--json %s: %w", p.json, err))
 	}
 	defer to.Close()
+	reap()
 	signals := newRelay(ctx)
 	config := p.address.Config
 	if p.host {
@@ -224,7 +231,11 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 			return statusError{exitInternal, err}
 		}
 	}
-	place, err := open(signals.waiting, config, output.TextLogger(e.stderr, slog.LevelInfo))
+	level := slog.LevelInfo
+	if p.silent() {
+		level = slog.LevelWarn
+	}
+	place, err := open(signals.waiting, config, output.TextLogger(e.stderr, level))
 	var early signaled
 	switch {
 	case errors.As(context.Cause(signals.waiting), &early):
@@ -272,6 +283,14 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 		place.RetainAfter(ctx)
 	}
 	return r.status(rep)
+}
+
+// reap reaps what becomes this process's child, while it runs work (command.ReapOrphans).
+func reap() {
+	if whole {
+		_ = hostDir() // which may ask another program
+		command.ReapOrphans()
+	}
 }
 
 // commandOf is what a holder runs, in words.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/serve"
@@ -81,19 +82,11 @@ func (o serveOptions) loggerFrom(w io.Writer, level slog.Level) *slog.Logger {
 	}
 	return output.Logger(w, func(w io.Writer) slog.Handler {
 		if o.logJSON {
-			opts.ReplaceAttr = inSeconds
+			opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr { return aside.InSeconds(a) }
 			return slog.NewJSONHandler(w, opts)
 		}
 		return slog.NewTextHandler(w, opts)
 	})
-}
-
-// inSeconds writes durations as the rest of our JSON does: in seconds, and with the unit in the name.
-func inSeconds(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
-	}
-	return a
 }
 
 // environmentFlag is the flag by which a server says what it is.
@@ -102,14 +95,13 @@ func environmentFlag(cmd *cobra.Command, to *string) {
 }
 
 // options are what a server of these flags serves with.
-func (o serveOptions) options(a address, e env, log *slog.Logger) (serve.Options, error) {
-	host, err := a.own()
-	of := serve.Options{DefaultScope: job.Scope(o.scope), Environment: o.environment, Sandbox: os.Getenv(job.SandboxVariable), Host: host, StateDir: hostDir(), Drain: orNone(o.drain), Logger: log,
+func (o serveOptions) options(a address, e env, log *slog.Logger) serve.Options {
+	of := serve.Options{DefaultScope: job.Scope(o.scope), Environment: o.environment, Sandbox: os.Getenv(job.SandboxVariable), Host: a.own(), StateDir: hostDir(), Drain: orNone(o.drain), Logger: log,
 		ReloadedOn: "SIGHUP", Cure: cured}
 	if of.Output = e.stdout; o.logJSON {
 		of.Output, of.Lines = nil, e.stderr
 	}
-	return of, err
+	return of
 }
 
 // orNone is a duration of a flag for an option whose zero value means the default.
@@ -134,11 +126,9 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	reap()
 	log := o.logger(e.stderr)
-	of, err := o.options(a, e, log)
-	if err != nil {
-		return usage(err)
-	}
+	of := o.options(a, e, log)
 	d := &daemon{manager: newNotifier(), over: make(chan struct{})}
 	defer close(d.over)
 	of.OnState = d.tell

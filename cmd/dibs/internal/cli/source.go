@@ -125,6 +125,9 @@ func cured(r *serve.Refusal) string {
 		return "name the job's manifest with --manifest, or in DIBS_MANIFEST"
 	case errors.Is(r, serve.ErrNoScope):
 		return "give --default-scope global (one server runs each tick) or --default-scope host"
+	case errors.Is(r, serve.ErrNoHost):
+		_, err := hostPlace()
+		return fmt.Sprint(err)
 	case errors.Is(r, serve.ErrReach):
 		return "name a shared store with --store or DIBS_STORE, make it scope host, or declare with ?reach=only-host that there is no other host"
 	case errors.Is(r, serve.ErrSandbox):

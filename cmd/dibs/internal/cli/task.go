@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -21,31 +20,8 @@ import (
 )
 
 func newTask(e env) *cobra.Command {
-	return sayingAll(group(&cobra.Command{Use: "task", Short: "Tasks: enqueue, list, show, retry, cancel, promote, move …"},
-		slices.Concat([]*cobra.Command{newTaskEnqueue(e), newTaskList(e), newTaskShow(e)}, newTaskActs(e))...))
-}
-
-// sayingAll has the commands below cmd refuse arguments and flags that are given and empty. They come of variables
-// that are not set, and would mean another thing than they say: no unique key, every queue.
-func sayingAll(cmd *cobra.Command) *cobra.Command {
-	for _, c := range cmd.Commands() {
-		sayingAll(c)
-	}
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
-		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-			args = args[:dash]
-		}
-		if slices.Contains(args, "") {
-			return usage(errors.New("an argument is empty"))
-		}
-		cmd.Flags().Visit(func(f *pflag.Flag) {
-			if v := f.Value.String(); err == nil && (v == "" || v == "[]") {
-				err = usage(fmt.Errorf("--%s is empty", f.Name))
-			}
-		})
-		return err
-	}
-	return cmd
+	return group(&cobra.Command{Use: "task", Short: "Tasks: enqueue, list, show, retry, cancel, promote, move …"},
+		slices.Concat([]*cobra.Command{newTaskEnqueue(e), newTaskList(e), newTaskShow(e)}, newTaskActs(e))...)
 }
 
 // openQueue opens a store for its queues.

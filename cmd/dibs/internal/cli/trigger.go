@@ -148,6 +148,7 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	if o.out == "json" {
 		e.stdout = e.stderr // what the job prints
 	}
+	reap()
 	t := trigger{options: o, env: e}
 	if err := t.prepare(ctx, e, name); err != nil {
 		return statusError{triggerBroken, err}
@@ -197,10 +198,7 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 			return err
 		}
 	}
-	of, err := o.options(a, e, o.quietLogger(e.stderr))
-	if err != nil {
-		return err
-	}
+	of := o.options(a, e, o.quietLogger(e.stderr))
 	if t.job, err = serve.Find(ctx, a.at(), m, name, of); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func newWork(e env) *cobra.Command {
 	f.DurationVar(&o.hooks.timeout, "hook-timeout", job.DefaultHookTimeout, "bounds each attempt of a report")
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each task")
-	return sayingAll(cmd)
+	return cmd
 }
 
 func parseRate(s string) (r queue.Rate, err error) {
@@ -148,6 +148,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	if err != nil {
 		return usage(err)
 	}
+	reap()
 	ctx, hurry, stop := stoppedTwice(ctx, func() time.Duration { return o.stopGrace + forcedAfter }, endings...)
 	defer stop()
 	of.Hurry = hurry.Done()

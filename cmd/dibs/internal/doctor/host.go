@@ -27,7 +27,7 @@ func NoDirectory(path string) Finding {
 
 // Unreadable is the finding of a directory that cannot be looked at.
 func Unreadable(path string, err error) Finding {
-	return found(Error, "directory", path, "Give this user the right to read and write there, or name another directory with DIBS_DIR.", "This host's own directory cannot be used: %v", err)
+	return found(Error, "directory", path, cureOf(err, "Give this user the right to read and write there, or name another directory with DIBS_DIR."), "This host's own directory cannot be used: %v", err)
 }
 
 // HostDirectory judges this host's own directory (rule H1) for a process of user uid.

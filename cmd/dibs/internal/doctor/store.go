@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/clock"
@@ -15,7 +17,18 @@ import (
 
 // Unusable is the finding of a store that could not be opened.
 func Unusable(where string, err error) Finding {
-	return found(Error, "store-unusable", where, "Check that it is up, and that the address, the password and the permissions are right; `dibs init` prepares or upgrades it.", "The store cannot be used: %v", err)
+	return found(Error, "store-unusable", where, cureOf(err, "Check that it is up, and that the address, the password and the permissions are right; `dibs init` prepares or upgrades it."), "The store cannot be used: %v", err)
+}
+
+// cureOf is the cure of an error that is no matter of rights or addresses, and else the usual one.
+func cureOf(err error, usual string) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), "disk is full"):
+		return "Free some space there; nothing else is needed."
+	case errors.Is(err, syscall.EROFS):
+		return "Remount the file system for writing, or name another directory."
+	}
+	return usual
 }
 
 // Unprepared is the finding of a store that nobody has prepared: err says how it is done.
@@ -68,7 +81,7 @@ func Trial(ctx context.Context, where string, s lease.Store, ttl time.Duration) 
 	h := lease.Holder{ID: lease.NewNonce(), Command: "dibs doctor"}
 	r, err := s.Acquire(ctx, []lease.AcquireRequest{{Key: lease.OnceKey(), Holder: h, TTL: ttl}})
 	if err != nil {
-		return []Finding{found(Error, check, where, cure, "A lease cannot be acquired: %v", err)}
+		return []Finding{found(Error, check, where, cureOf(err, cure), "A lease cannot be acquired: %v", err)}
 	}
 	switch a := r.Answers[0]; a.Status {
 	case lease.OK:
@@ -77,7 +90,7 @@ func Trial(ctx context.Context, where string, s lease.Store, ttl time.Duration) 
 			err = fmt.Errorf("the store answered %q", released.Answers[0].Status)
 		}
 		if err != nil {
-			return []Finding{found(Error, check, where, cure, "A lease was acquired and cannot be released: %v", err)}
+			return []Finding{found(Error, check, where, cureOf(err, cure), "A lease was acquired and cannot be released: %v", err)}
 		}
 		return []Finding{found(Info, check, where, "", "A lease was acquired and released.")}
 	case lease.HeldBack:
