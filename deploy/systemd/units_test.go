@@ -277,7 +277,7 @@ func TestDropIns(t *testing.T) {
 		"etc/systemd/system/service.d/x.conf":                                  {fails, true},
 		"run/systemd/system/service.d/x.conf":                                  {"[Service]\nNoNewPrivileges=no\n", true},
 		"etc/systemd/system/timer.d/x.conf":                                    {"[Timer]\nOnCalendar=hourly\n", true},
-		"etc/systemd/system.control/dibs-my-shop.send-mail.0.service":               {fails, true},
+		"etc/systemd/system.control/dibs-my-shop.send-mail.0.service":          {fails, true},
 		"usr/lib/systemd/system/dibs-my-shop.send-mail.0.service":              {fails, false},
 		"etc/systemd/system/dibs-your-.service.d/x.conf":                       {fails, false},
 		"etc/systemd/system/dibs-my.service.d/x.conf":                          {fails, false},
