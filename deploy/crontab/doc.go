@@ -15,8 +15,12 @@
 // asked for. Variables that lines above a block set are checked too: a SHELL that is not a POSIX shell, or another
 // CRON_TZ, is a problem that names the line.
 //
+// A line that Debian's cron cannot read, of anybody, makes it ignore the whole table. So such a line is a problem of
+// each entry there: an apply that would write one, or write beside one, is refused.
+//
 // The text means the same to the crons of Debian, Vixie and Red Hat (cronie). Busybox's crond reads neither
-// variables nor `%`; entries with a `%` in an argument do not work there.
+// variables nor `%`, and takes a `#` for the beginning of a comment; entries with one of them in an argument do not
+// work there.
 //
 // A file keeps its owner, group and mode; access control lists and security labels are the directory's default after
 // a write. crontab(1) has no write that requires an unchanged table: an edit with `crontab -e` that is saved between

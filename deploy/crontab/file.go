@@ -53,7 +53,7 @@ func NewFile(path string, o Options) (*File, error) {
 // String returns the path.
 func (f *File) String() string { return filepath.Join(f.dir, f.base) }
 
-// Lock locks the directory (flock), so the applies of all its files are one after the other.
+// Lock locks the directory for applies, so those of all its files are one after the other.
 func (f *File) Lock(ctx context.Context) (func(), error) { return disk.Lock(ctx, f.dir) }
 
 func (f *File) open() (*beneath.Dir, error) {
@@ -74,7 +74,24 @@ func (f *File) Read(context.Context) (deploy.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newImage(f.layout, f.String(), exists, text)
+	m, err := newImage(f.layout, f.String(), exists, text)
+	if err == nil && exists {
+		m.shut, err = f.shut(d)
+	}
+	return m, err
+}
+
+// shut returns why cron does not read the file, by its mode: Debian's wants that only the owner may write, cronie also
+// that nobody may execute it.
+func (f *File) shut(d *beneath.Dir) (string, error) {
+	st, err := d.Stat(f.base)
+	if err != nil {
+		return "", err
+	}
+	if mode := st.Mode & 0o7777; mode&0o022 != 0 || f.LineByLine && mode&0o7533 != 0o400 {
+		return fmt.Sprintf("cron does not read the file, because its mode is %04o: chmod 644 %s", mode, f), nil
+	}
+	return "", nil
 }
 
 func (f *File) read(d *beneath.Dir) (text string, exists bool, err error) {

@@ -14,7 +14,9 @@ type image struct {
 	layout
 	name   string // of the document
 	exists bool
-	table  table
+	// shut is why cron does not read the file at all, whatever its text.
+	shut  string
+	table table
 }
 
 func newImage(l layout, name string, exists bool, text string) (*image, error) {
@@ -22,7 +24,7 @@ func newImage(l layout, name string, exists bool, text string) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &image{l, name, exists, t}, nil
+	return &image{layout: l, name: name, exists: exists, table: t}, nil
 }
 
 // Documents is the one text.
@@ -68,7 +70,11 @@ func (m *image) Edit(edits []deploy.Edit) (deploy.Image, error) {
 		}
 	}
 	text := t.String()
-	return newImage(m.layout, m.name, text != "" || m.exists && m.system && !m.own, text)
+	to, err := newImage(m.layout, m.name, text != "" || m.exists && m.system && !m.own, text)
+	if err == nil {
+		to.shut = m.shut // a file keeps its mode
+	}
+	return to, err
 }
 
 // a setting is what a variable is at some line, and which line set it.
@@ -80,7 +86,26 @@ type setting struct {
 // shells are those that read what quote writes, by their names.
 var shells = []string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"}
 
-// Problems looks at what the variables above each block do to it.
+// unreadLine returns the first of these lines that cron does not read, and what that does.
+func (m *image) unreadLine(parts ...part) string {
+	for _, p := range parts {
+		for i, raw := range splitLines(p.text()) {
+			why := m.unread(raw)
+			switch {
+			case why == "":
+			case m.LineByLine:
+				return fmt.Sprintf("cron leaves out line %d: %s", p.n+i, why)
+			case p.block != nil:
+				return fmt.Sprintf("cron reads no line of this table because of the entry of %s: %s", p.id, why)
+			default:
+				return fmt.Sprintf("cron reads no line of this table because of line %d: %s: correct that line, or delete it", p.n+i, why)
+			}
+		}
+	}
+	return ""
+}
+
+// Problems looks at what cron does not read, and at what the variables above each block do to it.
 func (m *image) Problems() (all []deploy.Problem) {
 	foreign := 0
 	for _, p := range m.table {
@@ -88,9 +113,20 @@ func (m *image) Problems() (all []deploy.Problem) {
 			foreign = p.n
 		}
 	}
+	shut := m.shut
+	if shut == "" && !m.LineByLine {
+		shut = m.unreadLine(m.table...)
+	}
 	m.walk(func(p part, env map[string]setting) {
 		if p.block == nil {
 			return
+		}
+		text := shut
+		if text == "" && m.LineByLine {
+			text = m.unreadLine(p)
+		}
+		if text != "" {
+			all = append(all, deploy.Problem{ID: p.id, Text: text})
 		}
 		for _, text := range m.problemsOf(p, env, foreign) {
 			all = append(all, deploy.Problem{ID: p.id, Text: text})
@@ -152,9 +188,12 @@ func (m *image) mean(l line, env map[string]setting) (meaning, error) {
 	for name, s := range env {
 		out.env[name] = s.value
 	}
-	command, _, input := percent(l.command)
-	if input {
+	command, input, sure := percent(l.command)
+	switch {
+	case input:
 		return out, fmt.Errorf("it has standard input after a %% sign")
+	case !sure:
+		return out, fmt.Errorf("crons differ over its two backslashes")
 	}
 	if !slices.Contains(shells, path.Base(out.env["SHELL"])) {
 		return out, fmt.Errorf("its SHELL is %s", out.env["SHELL"])

@@ -24,6 +24,9 @@ type Options struct {
 	// Zones says that the installed cron reads CRON_TZ: cronie does, Debian's does not. Without it an entry with
 	// a Zone is refused.
 	Zones bool
+	// LineByLine says that the installed cron leaves out a line that it cannot read. Without it, such a line of
+	// anybody is a problem of all entries, because Debian's cron then ignores the whole table.
+	LineByLine bool
 }
 
 func (o Options) path() string {
@@ -39,6 +42,8 @@ type layout struct {
 	system bool   // entries have a user
 	own    bool   // nobody else's entries are in it
 	user   string // whose table it is, if not a system's; "" is this user's
+	// users reports whether a user exists; nil asks the system.
+	users func(string) bool
 }
 
 var (

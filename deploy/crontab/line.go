@@ -33,8 +33,10 @@ func readLine(s string, system bool) line {
 	if strings.TrimRight(t, blanks+"\r") == "" || t[0] == '#' {
 		return line{kind: blank}
 	}
-	if name, value, ok := readVariable(t); ok {
+	if name, value, ok := readVariable(t); ok && name != "" {
 		return line{kind: variable, name: name, value: value}
+	} else if ok {
+		return line{kind: blank} // cron sets nothing
 	}
 	n := 5
 	if t[0] == '@' {
@@ -81,52 +83,58 @@ func cutFields(s string, n int) (fields []string, rest string) {
 	return fields, s
 }
 
-// readVariable reads NAME = VALUE as cron does: both may be in quotes, and blanks round the sign and at the end
-// are not part of them.
+// readVariable reads NAME = VALUE as all crons do.
 func readVariable(s string) (name, value string, ok bool) {
-	if s[0] == '"' || s[0] == '\'' {
-		end := strings.IndexByte(s[1:], s[0])
-		if end < 0 {
-			return "", "", false
-		}
-		name, s = s[1:1+end], s[end+2:]
-	} else {
-		end := strings.IndexAny(s, "="+blanks)
-		if end < 0 {
-			return "", "", false
-		}
-		name, s = s[:end], s[end:]
-	}
-	s = strings.TrimLeft(s, blanks)
-	if name == "" || s == "" || s[0] != '=' {
-		return "", "", false
-	}
-	value = strings.Trim(s[1:], blanks+"\r\n")
-	if n := len(value); n > 1 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
-		value = value[1 : n-1]
-	}
-	return name, value, true
+	name, value, _, ok = assignment(s)
+	return name, value, ok
 }
 
-// percent reads a command as cron does: a bare percent sign ends it, and what follows is its standard input, with
-// further ones as line ends; a percent sign behind a backslash is itself.
-func percent(command string) (line, input string, hasInput bool) {
+// assignment reads NAME = VALUE: both may be in quotes, and blanks round the sign and at the end are not part of them.
+// A quote that does not end its word makes it no variable. quoted is the value's.
+func assignment(s string) (name, value string, quoted, ok bool) {
+	name, rest, _, ok := unquote(s, "="+spaces)
+	rest, is := strings.CutPrefix(strings.TrimLeft(rest, spaces), "=")
+	if !ok || !is {
+		return "", "", false, false
+	}
+	value, rest, quoted, ok = unquote(strings.Trim(rest, spaces), "")
+	return name, value, quoted, ok && rest == ""
+}
+
+// unquote takes a word off s: in quotes, or up to one of the characters of end.
+func unquote(s, end string) (word, rest string, quoted, ok bool) {
+	if s != "" && (s[0] == '"' || s[0] == '\'') {
+		word, rest, ok = strings.Cut(s[1:], s[:1])
+		return word, rest, true, ok && !(end != "" && strings.Contains(word, "="))
+	}
+	if i := strings.IndexAny(s, end); i >= 0 {
+		return s[:i], s[i:], false, true
+	}
+	return s, "", false, true
+}
+
+// percent reads a command as cron does: a bare percent sign ends it, and what follows is its standard input; a percent
+// sign behind a backslash is itself. Of two backslashes Debian's cron takes one away, and cronie none, so then sure is
+// false.
+func percent(command string) (line string, input, sure bool) {
 	var b strings.Builder
+	sure = true
 	for i := 0; i < len(command); i++ {
 		switch c := command[i]; {
 		case c == '%':
-			return b.String(), command[i+1:], true
+			return b.String(), true, sure
 		case c == '\\' && i+1 < len(command) && command[i+1] == '%':
 			b.WriteByte('%')
 			i++
 		case c == '\\' && i+1 < len(command):
+			sure = sure && command[i+1] != '\\'
 			b.WriteString(command[i : i+2])
 			i++
 		default:
 			b.WriteByte(c)
 		}
 	}
-	return b.String(), "", false
+	return b.String(), false, sure
 }
 
 // splitLines cuts a text into lines with their ends. Together they are the text, byte for byte.

@@ -16,7 +16,7 @@ import (
 func (m *image) matchPlain(want deploy.Plain) (found deploy.Match) {
 	missing := slices.Clone(want.When)
 	for _, c := range m.candidates() {
-		is, when, why := m.plain(c, want.Zone)
+		is, when, why := m.plain(c, want)
 		if why == "" {
 			why = differPlain(is, want)
 		}
@@ -40,15 +40,29 @@ func (m *image) matchPlain(want deploy.Plain) (found deploy.Match) {
 	return found
 }
 
-// plain is what a line does, and its schedule as Translate would write it in a zone.
-func (m *image) plain(c candidate, zone string) (is importedJob, when, why string) {
-	im := &importer{ImportOptions: ImportOptions{App: "app", System: m.system, Home: homeOf}, names: map[string]bool{}, homes: map[string]string{}}
+// plain is what a line does, and its schedule as Translate would write it in a job's zone. Variables that cron sets by
+// itself do not count if the job has none of that name.
+func (m *image) plain(c candidate, want deploy.Plain) (is importedJob, when, why string) {
+	zone := want.Zone
+	im, err := newImporter(ImportOptions{App: "app", Zone: zone, System: m.system, Login: m.user})
+	if err != nil {
+		return is, "", err.Error()
+	}
 	if reason := im.entry(c.l, c.env); reason != "" {
 		return is, "", reason
 	}
 	is = im.jobs[0]
-	if is.Zone != "" && !m.Zones {
+	for _, name := range []string{"SHELL", "HOME", "LOGNAME"} {
+		_, set := c.env[name]
+		if _, wanted := want.Env[name]; !set && !wanted {
+			delete(is.Env, name)
+		}
+	}
+	switch {
+	case is.Zone != "" && !m.Zones:
 		return is, "", "CRON_TZ, which not every cron reads"
+	case is.Policy != nil:
+		return is, "", "RANDOM_DELAY, which not every cron reads"
 	}
 	z, err := schedule.LoadZone(zone)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +25,7 @@ type User struct {
 	program string
 	flags   []string
 	home    string
+	uid     int
 }
 
 var _ deploy.Target = (*User)(nil)
@@ -36,7 +37,7 @@ func NewUser(name, program string, o Options) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &User{layout: layout{Options: o, user: me.Username}, program: program, home: me.HomeDir}
+	u := &User{layout: layout{Options: o, user: me.Username}, program: program, home: me.HomeDir, uid: os.Geteuid()}
 	if program == "" {
 		u.program = "crontab"
 	}
@@ -48,23 +49,16 @@ func NewUser(name, program string, o Options) (*User, error) {
 		return nil, err
 	}
 	u.layout.user, u.home, u.flags = who.Username, who.HomeDir, []string{"-u", who.Username}
-	return u, nil
+	u.uid, err = strconv.Atoi(who.Uid)
+	return u, err
 }
 
 // String names the crontab's user.
 func (u *User) String() string { return "crontab of " + u.layout.user }
 
-// Lock locks the user's home directory (flock), or the nearest existing one above it: root and the user find the
-// same one.
+// Lock keeps out other applies to this table, of root and of the user.
 func (u *User) Lock(ctx context.Context) (func(), error) {
-	dir := filepath.Clean("/" + u.home)
-	for dir != "/" {
-		if st, err := os.Stat(dir); err == nil && st.IsDir() {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	return disk.Lock(ctx, dir)
+	return disk.LockUser(ctx, u.layout.user, u.uid, u.home)
 }
 
 // Read runs `crontab -l`.

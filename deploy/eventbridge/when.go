@@ -43,8 +43,8 @@ func Translate(s *schedule.Schedule) (t Translation, err error) {
 		t.More = 24*time.Hour%f.Every != 0
 		return t, nil
 	}
-	days, more := daysOf(s, f)
-	t.More = more || !f.AnyYear
+	days, more := daysOf(f)
+	t.More = more
 	for _, d := range days {
 		t.Lines = append(t.Lines, line(values(f.Minutes, 0, 59)+" "+values(f.Hours, 0, 23)+" "+d, s.Zone()))
 	}
@@ -63,69 +63,75 @@ func Translate(s *schedule.Schedule) (t Translation, err error) {
 func line(fields string, zone *time.Location) string { return "cron(" + fields + ") " + zone.String() }
 
 // daysOf writes day, month, weekday and year. Exactly one of the day fields is a question mark, so a day that matches
-// either needs two lines, and one that has to match both cannot be said.
-func daysOf(s *schedule.Schedule, f schedule.Fields) (all []string, more bool) {
+// either needs two lines, and one that has to match both cannot be said. Of days that are not plain values, EventBridge
+// documents L alone, and one n#k or nL.
+func daysOf(f schedule.Fields) (all []string, more bool) {
 	month := values(f.Months, 1, 12)
-	onDay := func(d string) string { return d + " " + month + " ? *" }
-	onWeekday := func(d string) string { return "? " + month + " " + d + " *" }
-	day, weekday := onDay(values(f.Days, 1, 31)), onWeekday(weekdays(f.Weekdays))
-	allDays, allWeekdays := len(f.Days) == 31, len(f.Weekdays) == 7
+	year, fits := years(f)
+	onDay := func(d string) string { return d + " " + month + " ? " + year }
+	onWeekday := func(d string) string { return "? " + month + " " + d + " " + year }
+	day, sure := inMonth(f)
+	week := inWeek(f)
+	allDays, allWeekdays := slices.Contains(day, "*"), slices.Contains(week, "*")
 	switch {
-	case f.Special:
-		day, week, exact := special(s)
-		if week != "" {
-			return []string{onWeekday(week)}, !exact
-		}
-		return []string{onDay(day)}, !exact
-	case allWeekdays && (f.Both || allDays):
-		return []string{day}, false
-	case allDays && f.Both:
-		return []string{weekday}, false
-	case allDays || allWeekdays: // either field matches, and one always does
-		return []string{onDay("*")}, false
-	case f.Both && len(f.Days)*7 < len(f.Weekdays)*30: // the rarer of the two
-		return []string{day}, true
+	case allDays && allWeekdays, !f.Both && (allDays || allWeekdays): // either field matches, and one always does
+		return []string{onDay("*")}, !fits || !sure && (f.Both || !allWeekdays)
+	case f.Both && allDays:
+		day = nil
+	case f.Both && allWeekdays:
+		week = nil
+	case f.Both && sure && (len(f.Nth) > 0 || len(f.Days)*7 < len(f.Weekdays)*30): // the rarer of the two
+		sure, week = false, nil
 	case f.Both:
-		return []string{weekday}, true
+		sure, day = false, nil
 	}
-	return []string{day, weekday}, false
+	for _, d := range day {
+		all = append(all, onDay(d))
+	}
+	for _, w := range week {
+		all = append(all, onWeekday(w))
+	}
+	return all, !sure || !fits
 }
 
-var weekdayNames = []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
+// years writes the years; a star where they are too many, or later than EventBridge's last.
+func years(f schedule.Fields) (text string, exact bool) {
+	if f.AnyYear {
+		return "*", true
+	}
+	if text = values(f.Years, 1970, 9999); f.Years[len(f.Years)-1] > 2199 || len(text) > 50 {
+		return "*", false
+	}
+	return text, true
+}
 
-// special writes days that are not plain values as far as EventBridge documents the same: L alone as the day, and one
-// n#k as the weekday. Otherwise it is the weekdays that are named, or each day.
-func special(s *schedule.Schedule) (day, weekday string, exact bool) {
-	words := strings.Fields(strings.ToUpper(s.String()))
-	if len(words) > 5 {
-		words = words[1:6]
+// inMonth are the items of the field of days, as far as there is one for each; otherwise every day.
+func inMonth(f schedule.Fields) (all []string, exact bool) {
+	if len(f.Nearest)+len(f.NearestFromEnd) > 0 || slices.ContainsFunc(f.FromEnd, func(n int) bool { return n > 0 }) {
+		return []string{"*"}, false
 	}
-	free := func(word string) bool { return word == "*" || word == "?" }
-	switch {
-	case words[2] == "L" && free(words[4]):
-		return "L", "", true
-	case !free(words[2]):
-		return "*", "", false
+	if len(f.Days) > 0 {
+		all = append(all, values(f.Days, 1, 31))
 	}
-	var named []int
-	nth := ""
-	for _, item := range strings.Split(words[4], ",") {
-		name, k, _ := strings.Cut(strings.TrimSuffix(item, "L"), "#")
-		n, err := strconv.Atoi(name)
-		if i := slices.Index(weekdayNames, name); i >= 0 {
-			n, err = i, nil
+	if len(f.FromEnd) > 0 {
+		all = append(all, "L")
+	}
+	return all, true
+}
+
+// inWeek are the items of the field of weekdays.
+func inWeek(f schedule.Fields) (all []string) {
+	if len(f.Weekdays) > 0 {
+		all = append(all, weekdays(f.Weekdays))
+	}
+	for _, n := range f.Nth {
+		which := "L"
+		if n.K > 0 {
+			which = "#" + strconv.Itoa(n.K)
 		}
-		if err != nil {
-			return "*", "", false
-		}
-		named, nth = append(named, n%7), k
+		all = append(all, weekdays([]int{n.Weekday})+which)
 	}
-	slices.Sort(named)
-	named = slices.Compact(named)
-	if nth != "" && !strings.Contains(words[4], ",") {
-		return "", weekdays(named) + "#" + nth, true
-	}
-	return "", weekdays(named), false
+	return all
 }
 
 // weekdays writes days of the week, which EventBridge counts from 1, Sunday.

@@ -19,7 +19,8 @@ type fataler interface{ Fatalf(string, ...any) }
 type reading struct {
 	minute, hour, day, month, weekday map[int]bool // weekday from 1, Sunday
 	last                              bool         // L as the day
-	nth                               int          // of the weekday, or 0
+	nth                               int          // of the weekday, 0, or -1 for the last
+	year                              map[int]bool
 	zone                              *time.Location
 }
 
@@ -33,10 +34,11 @@ func reads(t fataler, line string) (r reading) {
 	if r.zone, err = time.LoadLocation(zone); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
-	if (f[2] == "?") == (f[4] == "?") || f[5] != "*" {
+	if (f[2] == "?") == (f[4] == "?") {
 		t.Fatalf("%q: exactly one of the day fields is a question mark", line)
 	}
 	r.minute, r.hour, r.month = numbers(t, f[0], 0, 59), numbers(t, f[1], 0, 23), numbers(t, f[3], 1, 12)
+	r.year = numbers(t, f[5], 1970, 2199)
 	switch {
 	case f[2] == "L":
 		r.last = true
@@ -44,10 +46,17 @@ func reads(t fataler, line string) (r reading) {
 		r.day = numbers(t, f[2], 1, 31)
 	default:
 		day, nth, _ := strings.Cut(f[4], "#")
+		day, last := strings.CutSuffix(day, "L")
+		if r.nth = 0; last {
+			r.nth = -1
+		}
 		if r.weekday = numbers(t, day, 1, 7); nth != "" {
-			if r.nth, err = strconv.Atoi(nth); err != nil || r.nth < 1 || r.nth > 5 || len(r.weekday) != 1 {
+			if r.nth, err = strconv.Atoi(nth); err != nil || r.nth < 1 || r.nth > 5 || last {
 				t.Fatalf("%q: no such weekday", line)
 			}
+		}
+		if r.nth != 0 && len(r.weekday) != 1 {
+			t.Fatalf("%q: no such weekday", line)
 		}
 	}
 	return r
@@ -89,9 +98,9 @@ func (r reading) matches(w time.Time) bool {
 	case r.day != nil:
 		on = r.day[w.Day()]
 	default:
-		on = r.weekday[int(w.Weekday())+1] && (r.nth == 0 || (w.Day()-1)/7+1 == r.nth)
+		on = r.weekday[int(w.Weekday())+1] && (r.nth == 0 || (w.Day()-1)/7+1 == r.nth || r.nth < 0 && w.AddDate(0, 0, 7).Month() != w.Month())
 	}
-	return on && r.minute[w.Minute()] && r.hour[w.Hour()] && r.month[int(w.Month())]
+	return on && r.year[w.Year()] && r.minute[w.Minute()] && r.hour[w.Hour()] && r.month[int(w.Month())]
 }
 
 // wall is what the zone's clock shows, as if it were UTC's.
@@ -136,10 +145,10 @@ func anExpression(t *rapid.T) string {
 	if rapid.IntRange(0, 9).Draw(t, "every") == 0 {
 		return "@every " + strconv.Itoa(rapid.IntRange(1, 3000).Draw(t, "minutes")) + "m"
 	}
-	e := drawField(t, "minute", 0, 59, "H") + " " + drawField(t, "hour", 0, 5, "H(1-3)", "1,2,3") + " " + drawField(t, "day", 1, 31, "L", "15W", "L-2", "?") + " " +
+	e := drawField(t, "minute", 0, 59, "H") + " " + drawField(t, "hour", 0, 5, "H(1-3)", "1,2,3") + " " + drawField(t, "day", 1, 31, "L", "15W", "L-2", "?", "10,L") + " " +
 		drawField(t, "month", 1, 12, "MAR,OCT", "MAR-OCT") + " " + drawField(t, "weekday", 0, 7, "SUNL", "SUN#4", "5#2", "&SUN", "FRI-MON", "SUN", "MON#1,FRIL")
 	if rapid.IntRange(0, 9).Draw(t, "year") == 0 {
-		e = "0 " + e + " 2026-2027"
+		e = "0 " + e + rapid.SampledFrom([]string{" 2026-2027", " 2030", " 2026/3"}).Draw(t, "which years")
 	}
 	return e
 }
@@ -223,7 +232,14 @@ func TestTranslate(t *testing.T) {
 		{"0 0 1-7 * &MON", "UTC", "cron(0 0 ? * 2 *) UTC", true},
 		{"0 18 L * *", "UTC", "cron(0 18 L * ? *) UTC", false},
 		{"0 18 * * FRI#2", "UTC", "cron(0 18 ? * 6#2 *) UTC", false},
-		{"0 18 * * FRIL", "UTC", "cron(0 18 ? * 6 *) UTC", true},
+		{"0 18 * * FRIL", "UTC", "cron(0 18 ? * 6L *) UTC", false},
+		{"0 18 * * MON#1,FRIL", "UTC", "cron(0 18 ? * 2#1 *) UTC; cron(0 18 ? * 6L *) UTC", false},
+		{"0 18 L * FRI#2", "UTC", "cron(0 18 L * ? *) UTC; cron(0 18 ? * 6#2 *) UTC", false},
+		{"0 18 10,L * ?", "UTC", "cron(0 18 10 * ? *) UTC; cron(0 18 L * ? *) UTC", false},
+		{"0 18 L-2 * *", "UTC", "cron(0 18 * * ? *) UTC", true},
+		{"0 0 12 ? * MON-FRI 2027", "UTC", "cron(0 12 ? * 2-6 2027) UTC", false},
+		{"0 0 12 1 1 ? 2027-2030,2035", "UTC", "cron(0 12 1 1 ? 2027-2030,2035) UTC", false},
+		{"0 0 12 1 1 ? 2300", "UTC", "cron(0 12 1 1 ? *) UTC", true},
 		{"0 18 15W * *", "UTC", "cron(0 18 * * ? *) UTC", true},
 		{"30 2 * * *", "Europe/Berlin", "cron(30 2 * * ? *) Europe/Berlin; cron(30 0 ? 3,10 1 *) UTC; cron(0 1 ? 3,10 1 *) UTC", true},
 		{"30 4 * * *", "Europe/Berlin", "cron(30 4 * * ? *) Europe/Berlin", false},

@@ -30,9 +30,10 @@ type image struct {
 	files   map[string]string
 	enabled map[string]bool
 	untold  bool
-	// others are units that are not dibs's: all timers, and those with a name that dibs would give. dropins are
-	// the directories that change a unit of dibs.
-	others, dropins []string
+	// others are units that are not dibs's: all timers, and those with a name that dibs would give.
+	others []string
+	// beside are the files that may change a unit of dibs.
+	beside []dropin
 }
 
 // Documents are the units, the links and what is still to be told.
@@ -119,7 +120,7 @@ func (m *image) Match(e deploy.Entry) (found deploy.Match, err error) {
 
 // Edit changes the units. Write tells the manager of the changes, so the new image has nothing left to be told.
 func (m *image) Edit(edits []deploy.Edit) (deploy.Image, error) {
-	to := &image{of: m.of, files: maps.Clone(m.files), enabled: maps.Clone(m.enabled), others: m.others, dropins: m.dropins}
+	to := &image{of: m.of, files: maps.Clone(m.files), enabled: maps.Clone(m.enabled), others: m.others, beside: m.beside}
 	for _, e := range edits {
 		base := unit(e.ID)
 		switch e.Op {
@@ -168,13 +169,19 @@ func (m *image) drop(base string) {
 	delete(m.enabled, base+timerEnd)
 }
 
-// Problems are drop-ins, which change a unit beside its file.
+// Problems are what changes a unit beside its file, and users that the system does not have.
 func (m *image) Problems() (all []deploy.Problem) {
 	for _, i := range m.Installed() {
 		for _, end := range []string{timerEnd, serviceEnd} {
-			if dir := unit(i.ID) + end + ".d"; slices.Contains(m.dropins, dir) {
-				all = append(all, deploy.Problem{ID: i.ID, Text: fmt.Sprintf("%s changes what its unit does: remove it", filepath.Join(m.of.dir, dir))})
+			name := unit(i.ID) + end
+			for _, d := range m.beside {
+				if d.changes(name, m.files[name]) {
+					all = append(all, deploy.Problem{ID: i.ID, Text: fmt.Sprintf("%s changes what its unit does: remove it", d.path)})
+				}
 			}
+		}
+		if user := m.of.userOf(i.Text); user != "" {
+			all = append(all, deploy.Problem{ID: i.ID, Text: fmt.Sprintf("there is no user %q here, so systemd starts nothing", user)})
 		}
 	}
 	return all

@@ -101,7 +101,7 @@ func (s systemctl) Do(ctx context.Context, args ...string) error {
 // String returns the directory.
 func (u *Units) String() string { return u.dir }
 
-// Lock locks the directory (flock).
+// Lock locks the directory for applies.
 func (u *Units) Lock(ctx context.Context) (func(), error) { return disk.Lock(ctx, u.dir) }
 
 // Read reads the units of dibs and lists the other timers.
@@ -132,8 +132,6 @@ func (u *Units) read(d *beneath.Dir) (*image, error) {
 		switch ours := strings.HasPrefix(name, "dibs-"); {
 		case name == pending:
 			m.untold = true
-		case ours && strings.HasSuffix(name, ".d"):
-			m.dropins = append(m.dropins, name)
 		case ours && unit:
 			text, err := d.Read(name, maxUnit)
 			if err != nil && !errors.Is(err, beneath.ErrRefused) { // that is a link, say: not one that dibs wrote
@@ -161,6 +159,7 @@ func (u *Units) read(d *beneath.Dir) (*image, error) {
 		}
 	}
 	slices.Sort(m.others)
+	m.beside = u.dropins()
 	return m, nil
 }
 

@@ -237,11 +237,98 @@ func TestEditedUnits(t *testing.T) {
 			t.Errorf("%s: after Overwrite %+v", what, p.Steps)
 		}
 	}
-	if err := os.Mkdir(service+".d", 0o755); err != nil {
+}
+
+// A root is a directory of units below a root of its own, as of an image: systemd looks there for all others too.
+func unitsBelow(t *testing.T) (u *Units, root string) {
+	t.Helper()
+	root = t.TempDir()
+	if err := os.MkdirAll(root+SystemDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := deploy.Prepare(t.Context(), u, install); err != nil || len(p.Problems) != 1 || p.Clean() {
-		t.Errorf("a drop-in is no problem: %v", err)
+	u, err := New(Options{Dir: root + SystemDir, Manager: &told{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, root
+}
+
+// Whatever systemd would read into a unit of dibs, by its name, its prefix or its type, and from wherever, is drift;
+// so is a unit in its place. What a distribution or a container sets for all services is not, unless it changes what
+// the unit says.
+func TestDropIns(t *testing.T) {
+	u, root := unitsBelow(t)
+	e := anEntry("send-mail")
+	e.App, e.Sandbox = "my-shop", []string{"NoNewPrivileges=true"}
+	install := deploy.Install{App: "my-shop", Entries: []deploy.Entry{e}}
+	apply(t, u, install)
+	const fails = "[Service]\nExecStart=\nExecStart=/bin/false\n"
+	for path, c := range map[string]struct {
+		text  string
+		drift bool
+	}{
+		"etc/systemd/system/dibs-my-shop.send-mail.0.service.d/x.conf":         {fails, true},
+		"run/systemd/system/dibs-my-shop.send-mail.0.service.d/x.conf":         {fails, true},
+		"etc/systemd/system.control/dibs-my-shop.send-mail.0.service.d/x.conf": {fails, true},
+		"run/systemd/system/dibs-my-shop.send-.service.d/x.conf":               {fails, true},
+		"usr/lib/systemd/system/dibs-my-.service.d/x.conf":                     {fails, true},
+		"etc/systemd/system/dibs-.service.d/x.conf":                            {fails, true},
+		"etc/systemd/system/dibs-.timer.d/x.conf":                              {"[Timer]\nOnCalendar=hourly\n", true},
+		"etc/systemd/system/service.d/x.conf":                                  {fails, true},
+		"run/systemd/system/service.d/x.conf":                                  {"[Service]\nNoNewPrivileges=no\n", true},
+		"etc/systemd/system/timer.d/x.conf":                                    {"[Timer]\nOnCalendar=hourly\n", true},
+		"etc/systemd/system.control/dibs-my-shop.send-mail.0.service":          {fails, true},
+		"usr/lib/systemd/system/dibs-my-shop.send-mail.0.service":              {fails, false},
+		"etc/systemd/system/dibs-your-.service.d/x.conf":                       {fails, false},
+		"etc/systemd/system/dibs-my.service.d/x.conf":                          {fails, false},
+		"etc/systemd/system/socket.d/x.conf":                                   {fails, false},
+		"etc/systemd/system/dibs-.service.d/x.txt":                             {fails, false},
+		"usr/lib/systemd/system/service.d/10-timeout-abort.conf":               {"[Service]\nTimeoutStopFailureMode=abort\n", false},
+		"run/systemd/system/service.d/zzz-lxc.conf":                            {"# ExecStart=x\n[Service]\nProtectProc=default\nPrivateNetwork=no\n", false},
+	} {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p, err := deploy.Prepare(t.Context(), u, install)
+		if err != nil || p.Clean() == c.drift || c.drift && (len(p.Problems) != 1 || !strings.Contains(p.Problems[0].Text, path)) {
+			t.Errorf("%s: %v, drift %v; want %v: %+v", path, err, !p.Clean(), c.drift, p.Problems)
+		}
+		if systemdReads(t, root, path) != c.drift && !strings.Contains(path, "usr/lib/systemd/system/service.d") && !strings.Contains(path, "zzz-lxc") {
+			t.Errorf("%s: systemd itself reads it: %v", path, !c.drift)
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// systemdReads reports whether systemd reads a file when it loads the units.
+func systemdReads(t *testing.T, root, path string) bool {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("NOT COVERED: drop-ins as systemd reads them: " + err.Error())
+	}
+	cmd := exec.Command("systemd-analyze", "--root="+root, "--man=no", "verify", "dibs-my-shop.send-mail.0.timer", "dibs-my-shop.send-mail.0.service")
+	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_LEVEL=debug")
+	out, _ := cmd.CombinedOutput() // it complains of much that is not there
+	return strings.Contains(string(out), path)
+}
+
+// A user that the system does not have is drift of its units, and an apply is refused.
+func TestUnknownUser(t *testing.T) {
+	u := &Units{dir: SystemDir}
+	for user, want := range map[string]string{"root": "", "no-such-user": "no-such-user"} {
+		if got := u.userOf("[Service]\nUser=" + user + "\nExecStart=x\n"); got != want {
+			t.Errorf("%s: %q", user, got)
+		}
+	}
+	u.dir = "/elsewhere" // another system's
+	if got := u.userOf("User=no-such-user\n"); got != "" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -32,9 +32,10 @@ func Translate(s *schedule.Schedule) (Translation, error) {
 		return every(f.Every)
 	}
 	zone := s.Zone()
-	t := Translation{More: f.Special || !f.AnyYear}
 	at := clock(f.Hours, f.Minutes, f.Seconds)
-	for _, day := range days(f) {
+	days, exact := days(f)
+	t := Translation{More: !exact}
+	for _, day := range days {
 		t.Lines = append(t.Lines, day+" "+at+" "+zone.String())
 	}
 	beside := map[int]bool{} // minutes of UTC's day
@@ -62,32 +63,165 @@ func minuteOf(t time.Time) int { return t.UTC().Hour()*60 + t.UTC().Minute() }
 
 var weekdays = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 
-// days writes the days: one line asks for both fields, so a day that matches either needs two.
-func days(f schedule.Fields) []string {
-	month := list(f.Months, 13)
-	if len(f.Months) == 12 {
-		month = "*"
-	}
-	allDays, allWeekdays := len(f.Days) == 31, len(f.Weekdays) == 7
-	day, week := "*", ""
-	if !allDays {
-		day = list(f.Days, 32)
-	}
-	if !allWeekdays {
+// A daySet is what one line says of the day: weekdays, and days counted from the month's first or, with a ~ instead of
+// the -, from its last. Nil is all.
+type daySet struct {
+	week []int
+	sep  string
+	days []int
+}
+
+func (d daySet) line(years, months string) string {
+	week, day := "", "*"
+	if d.week != nil {
 		var names []string
-		for _, d := range f.Weekdays {
-			names = append(names, weekdays[d])
+		for _, w := range d.week {
+			names = append(names, weekdays[w])
 		}
 		week = strings.Join(names, ",") + " "
 	}
-	line := func(week, day string) string { return week + "*-" + month + "-" + day }
-	switch {
-	case f.Special, !f.Both && (allDays || allWeekdays):
-		return []string{line("", "*")}
-	case f.Both:
-		return []string{line(week, day)}
+	if d.days != nil {
+		day = list(d.days, 32)
 	}
-	return []string{line("", day), line(week, "*")}
+	return week + years + "-" + months + d.sep + day
+}
+
+// both is the days that are in both sets. With days counted from both ends they are not exact: too many.
+func (d daySet) both(e daySet) (and daySet, exact bool) {
+	and = daySet{week: meet(d.week, e.week), sep: d.sep, days: d.days}
+	switch {
+	case d.days == nil:
+		and.sep, and.days = e.sep, e.days
+	case e.days != nil && d.sep != e.sep:
+		return and, false
+	default:
+		and.days = meet(d.days, e.days)
+	}
+	return and, true
+}
+
+// meet returns the values that are in both lists, of which nil has all.
+func meet(a, b []int) []int {
+	if a == nil || b == nil {
+		return slices.Concat(a, b)
+	}
+	both := []int{}
+	for _, v := range a {
+		if slices.Contains(b, v) {
+			both = append(both, v)
+		}
+	}
+	return both
+}
+
+// days writes the days, as few more than needed where systemd cannot say them.
+func days(f schedule.Fields) (all []string, exact bool) {
+	inMonth, exact := daysInMonth(f)
+	inWeek := daysInWeek(f)
+	sets := slices.Concat(inMonth, inWeek)
+	every := func(d daySet) bool { return d.week == nil && d.days == nil }
+	switch {
+	case f.Both:
+		sets = nil
+		for _, a := range inMonth {
+			for _, b := range inWeek {
+				and, sure := a.both(b)
+				sets, exact = append(sets, and), exact && sure
+			}
+		}
+	case slices.ContainsFunc(sets, every):
+		sets, exact = []daySet{{sep: "-"}}, true
+	}
+	years, fits := yearsOf(f)
+	months := "*"
+	if len(f.Months) < 12 {
+		months = list(f.Months, 13)
+	}
+	for _, d := range sets {
+		if d.week != nil && len(d.week) == 0 || d.days != nil && len(d.days) == 0 {
+			continue // there is no such day
+		}
+		if l := d.line(years, months); !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all, exact && fits
+}
+
+// yearsOf writes the years; a star where they are too many, or later than systemd's last.
+func yearsOf(f schedule.Fields) (text string, exact bool) {
+	switch {
+	case f.AnyYear:
+		return "*", true
+	case len(f.Years) > 50 || f.Years[len(f.Years)-1] > 2199:
+		return "*", false
+	}
+	return list(f.Years, 0), true
+}
+
+// daysInMonth are the sets of the field of days. A working day is near one of the month's first 27, or before its last,
+// in all months alike; others are not exact.
+func daysInMonth(f schedule.Fields) (all []daySet, exact bool) {
+	add := func(week []int, sep string, days ...int) { all = append(all, daySet{week, sep, days}) }
+	work, exact := []int{1, 2, 3, 4, 5}, true
+	if len(f.Days) == 31 {
+		add(nil, "-")
+	} else if len(f.Days) > 0 {
+		add(nil, "-", f.Days...)
+	}
+	var back []int
+	for _, n := range f.FromEnd {
+		back = append(back, n+1)
+	}
+	if len(back) > 0 {
+		add(nil, "~", back...)
+	}
+	for _, n := range f.Nearest {
+		if exact = exact && n < 28; n > 27 {
+			add(nil, "-", n-2, n-1, n, min(n+1, 31))
+			continue
+		}
+		add(work, "-", n)
+		if add([]int{1}, "-", n+1); n == 1 {
+			add([]int{1}, "-", 3) // the first is a Saturday
+		} else {
+			add([]int{5}, "-", n-1)
+		}
+	}
+	for _, n := range f.NearestFromEnd {
+		if exact = exact && n < 27; n > 26 {
+			add(nil, "-")
+			continue
+		}
+		add(work, "~", n+1)
+		if add([]int{5}, "~", n+2); n == 0 {
+			add([]int{5}, "~", 3) // the last is a Sunday
+		} else {
+			add([]int{1}, "~", n)
+		}
+	}
+	return all, exact
+}
+
+// daysInWeek are the sets of the field of weekdays.
+func daysInWeek(f schedule.Fields) (all []daySet) {
+	if len(f.Weekdays) == 7 {
+		all = append(all, daySet{sep: "-"})
+	} else if len(f.Weekdays) > 0 {
+		all = append(all, daySet{f.Weekdays, "-", nil})
+	}
+	for _, n := range f.Nth {
+		d := daySet{[]int{n.Weekday}, "-", nil}
+		from := 7*n.K - 6
+		if n.K == 0 {
+			d.sep, from = "~", 1
+		}
+		for day := from; day < from+7 && day <= 31; day++ {
+			d.days = append(d.days, day)
+		}
+		all = append(all, d)
+	}
+	return all
 }
 
 // list writes the values of a field whose values are less than n, shorter where they are all of 0 to n-1.

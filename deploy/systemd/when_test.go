@@ -56,10 +56,10 @@ func anExpression(t *rapid.T) string {
 	if rapid.IntRange(0, 9).Draw(t, "every") == 0 {
 		return "@every " + strconv.Itoa(rapid.IntRange(1, 3000).Draw(t, "minutes")) + "m"
 	}
-	e := drawField(t, "minute", 0, 59, "H") + " " + drawField(t, "hour", 0, 5, "H(1-3)", "1,2,3") + " " + drawField(t, "day", 1, 31, "L", "15W", "?") + " " +
-		drawField(t, "month", 1, 12, "MAR,OCT", "MAR-OCT") + " " + drawField(t, "weekday", 0, 7, "SUNL", "SUN#4", "&SUN", "FRI-MON", "SUN")
+	e := drawField(t, "minute", 0, 59, "H") + " " + drawField(t, "hour", 0, 5, "H(1-3)", "1,2,3") + " " + drawField(t, "day", 1, 31, "L", "15W", "?", "L-2,1", "LW", "1W", "L-3W", "30W", "10,L") + " " +
+		drawField(t, "month", 1, 12, "MAR,OCT", "MAR-OCT") + " " + drawField(t, "weekday", 0, 7, "SUNL", "SUN#4", "&SUN", "FRI-MON", "SUN", "MON#1,FRIL", "WED#5", "&TUE#2")
 	if rapid.IntRange(0, 4).Draw(t, "seconds") == 0 {
-		e = strconv.Itoa(rapid.IntRange(0, 59).Draw(t, "second")) + " " + e
+		e = strconv.Itoa(rapid.IntRange(0, 59).Draw(t, "second")) + " " + e + rapid.SampledFrom([]string{"", " 2026-2030", " 2027"}).Draw(t, "year")
 	}
 	return e
 }
@@ -127,7 +127,17 @@ func TestTranslate(t *testing.T) {
 		{"@weekly", "UTC", "Sun *-*-* 00:00:00 UTC", false},
 		{"30 2 * * *", "Europe/Berlin", "*-*-* 02:30:00 Europe/Berlin; *-*-* 01:00:00 UTC", true},
 		{"0 * * * *", "Europe/Berlin", "*-*-* *:00:00 Europe/Berlin; *-*-* 01:00:00 UTC", true},
-		{"0 18 L * *", "UTC", "*-*-* 18:00:00 UTC", true},
+		{"0 18 L * *", "UTC", "*-*~01 18:00:00 UTC", false},
+		{"0 18 L-2,10 * *", "UTC", "*-*-10 18:00:00 UTC; *-*~03 18:00:00 UTC", false},
+		{"0 9 * * MON#3", "UTC", "Mon *-*-15,16,17,18,19,20,21 09:00:00 UTC", false},
+		{"0 9 * * MON#5", "UTC", "Mon *-*-29,30,31 09:00:00 UTC", false},
+		{"0 22 * 6 FRIL", "UTC", "Fri *-06~01,02,03,04,05,06,07 22:00:00 UTC", false},
+		{"0 22 13 * FRIL", "UTC", "*-*-13 22:00:00 UTC; Fri *-*~01,02,03,04,05,06,07 22:00:00 UTC", false},
+		{"0 22 13 * &FRI#2", "UTC", "Fri *-*-13 22:00:00 UTC", false},
+		{"0 22 L * &FRI#5", "UTC", "Fri *-*~01 22:00:00 UTC", true},
+		{"0 12 15W * *", "UTC", "Mon,Tue,Wed,Thu,Fri *-*-15 12:00:00 UTC; Mon *-*-16 12:00:00 UTC; Fri *-*-14 12:00:00 UTC", false},
+		{"0 0 12 ? * MON-FRI 2027", "UTC", "Mon,Tue,Wed,Thu,Fri 2027-*-* 12:00:00 UTC", false},
+		{"0 0 12 1 1 ? 2027/2", "UTC", "*-01-01 12:00:00 UTC", true},
 		{"*/10 * * * * *", "UTC", "*-*-* *:*:00,10,20,30,40,50 UTC", false},
 		{"@every 90m", "UTC", "*-*-* 00,03,06,09,12,15,18,21:00:00 UTC; *-*-* 01,04,07,10,13,16,19,22:30:00 UTC", false},
 		{"@every 36h", "UTC", "*-*-* 00,12:00:00 UTC", true},

@@ -26,7 +26,7 @@ var floors = []floor{
 	{"how work is done, and where manifests come from", []string{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source", "internal/secret"}},
 	{"what fires jobs elsewhere", []string{
-		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/internal/aws", "deploy/crontab", "deploy/systemd", "deploy/applied",
+		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/internal/users", "deploy/internal/aws", "deploy/crontab", "deploy/systemd", "deploy/applied",
 		"deploy/eventbridge", "deploy/kubernetes"}},
 	{"the path of a fire", []string{"scheduler"}},
 	{"beside that path", []string{

@@ -44,7 +44,7 @@ manifest, but no secret: the store's address and the secrets are in a Secret (--
 ` + targetsHelp + `
 
 Cron cannot express every schedule: other time zones than the host's, the last Friday, every 36 hours. Nor can
-Kubernetes and EventBridge. Such an entry starts more often, and dibs trigger runs only the ticks. Only systemd
+Kubernetes; systemd and EventBridge can express most. Such an entry starts more often, and dibs trigger runs only the ticks. Only systemd
 has seconds.
 
 Exit status: 0 nothing to change, 2 something to change, 1 for errors.`

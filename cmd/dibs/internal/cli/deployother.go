@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -130,13 +131,14 @@ func newImport(e env) *cobra.Command {
 	return group(&cobra.Command{Use: "import", Short: "Turn a crontab into a manifest"}, newImportCrontab(e))
 }
 
-const importHelp = `Print a manifest that does what a crontab does, and list on standard error what could not be converted, with the
-reason. Comments above an entry become comments of its job; variables, the zone and each user's home directory
-become part of the job. FILE is a crontab: /etc/crontab, a file of /etc/cron.d, or the output of crontab -l; - or
-no FILE is standard input. Nothing is changed: dibs adopt then takes the lines over.
+const importHelp = `Print a manifest that does what a crontab does, and list on standard error what could not be converted, or not
+exactly, with the reason. Comments above an entry become comments of its job; variables, the zone and each user's
+home directory become part of the job. FILE is a crontab: /etc/crontab, a file of /etc/cron.d, or the output of
+crontab -l; - or no FILE is standard input. Nothing is changed: dibs adopt then takes the lines over.
 
 The jobs have concurrency_scope host: each server runs them, as with the crontab. Change that to global for jobs
-that one server of the fleet should run.`
+that one server of the fleet should run. Processes that a job leaves behind stay, as under cron (leftovers: leave).
+Cron starts an entry also while its last run is at work; with concurrency Forbid dibs skips that tick.`
 
 func newImportCrontab(e env) *cobra.Command {
 	o := crontab.ImportOptions{}
@@ -157,7 +159,9 @@ func newImportCrontab(e env) *cobra.Command {
 			}
 			switch table {
 			case "":
-				o.System = strings.HasPrefix(file, "/etc/")
+				if path, err := filepath.Abs(file); err == nil && file != "-" {
+					o.System = strings.HasPrefix(path, "/etc/")
+				}
 			case "system", "user":
 				o.System = table == "system"
 			default:
@@ -170,7 +174,7 @@ func newImportCrontab(e env) *cobra.Command {
 				}
 				o.Zone = host.String()
 			}
-			return runImport(e, o, file)
+			return runImport(e, o, file, table != "")
 		}}
 	f := cmd.Flags()
 	f.StringVar(&o.App, "app", "", "the `NAME` of the manifest's app (required)")
@@ -182,13 +186,15 @@ func newImportCrontab(e env) *cobra.Command {
 // mostCrontab is the largest crontab that is read.
 const mostCrontab = 1 << 20
 
-func runImport(e env, o crontab.ImportOptions, file string) error {
+// runImport imports a crontab; asked states that the kind of its table was given.
+func runImport(e env, o crontab.ImportOptions, file string, asked bool) error {
 	if o.App == "" {
 		return usage(errors.New("no app: name it with --app, as in --app shop"))
 	}
 	var data []byte
 	var err error
 	if file == "-" {
+		file = "standard input"
 		if data, err = io.ReadAll(io.LimitReader(e.stdin, mostCrontab+1)); err == nil && len(data) > mostCrontab {
 			err = errors.New("standard input: it has more than 1 MiB, too much for a crontab")
 		}
@@ -198,13 +204,21 @@ func runImport(e env, o crontab.ImportOptions, file string) error {
 	if err != nil {
 		return err
 	}
+	if name, yes := crontab.LooksSystem(data); yes && !o.System && !asked {
+		return usage(fmt.Errorf("%s: each entry begins with a user (%s), as in a system's table: give --table system, or --table user if that is the program's name", file, name))
+	}
 	text, left, err := crontab.Import(data, o)
 	for _, l := range left {
-		fmt.Fprintf(e.stderr, "dibs: line %d is left: %s\n      %s\n", l.Line, l.Reason, strings.ReplaceAll(l.Text, "\n", "\n      "))
+		is := " is left"
+		if l.Kept {
+			is = ""
+		}
+		fmt.Fprintf(e.stderr, "dibs: line %d%s: %s\n      %s\n", l.Line, is, l.Reason, strings.ReplaceAll(l.Text, "\n", "\n      "))
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", file, err)
 	}
+	fmt.Fprintln(e.stderr, "dibs: cron starts an entry also while its last run is at work; the jobs have concurrency Forbid, so dibs skips such a tick")
 	_, err = e.stdout.Write(text)
 	return err
 }

@@ -94,7 +94,7 @@ func (o targetOptions) open(app string) (t target, err error) {
 }
 
 func (o targetOptions) crontab(app, where string) (t target, err error) {
-	options := crontab.Options{Path: o.path}
+	options := crontab.Options{Path: o.path, LineByLine: crontab.LineByLine()}
 	switch {
 	case where == "":
 		t.Target, err = crontab.NewFile(crontab.DefaultFile(app), options)
