@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -15,7 +16,14 @@ import (
 
 // Unusable is the finding of a store that could not be opened.
 func Unusable(where string, err error) Finding {
-	return found(Error, "store-unusable", where, "Check that it is up, and that the address, the password and the permissions are right; `dibs init` prepares or upgrades it.", "The store cannot be used: %v", err)
+	cure := "Check that it is up, and that the address, the password and the permissions are right; `dibs init` prepares or upgrades it."
+	if named, ok := errors.AsType[interface {
+		error
+		Cure() string
+	}](err); ok { // a setting of the server, say
+		cure = named.Cure()
+	}
+	return found(Error, "store-unusable", where, cure, "The store cannot be used: %v", err)
 }
 
 // Unprepared is the finding of a store that nobody has prepared: err says how it is done.
