@@ -26,6 +26,13 @@ func (d *database) inspect(ctx context.Context) (server, error) {
 	for _, w := range settings {
 		names += ", '" + w.name + "'"
 	}
+	var most string
+	switch err := conn.QueryRowContext(ctx, "SELECT @@sql_select_limit").Scan(&most); {
+	case err != nil:
+		return nil, d.explain(err)
+	case most != noLimit: // it would cut this list, too
+		return nil, d.explain(refusal("its sessions cut results; add sql_select_limit=" + noLimit + " to the pool's DSN"))
+	}
 	r, err := conn.QueryContext(ctx, "SHOW VARIABLES WHERE Variable_name IN ("+names+")")
 	if err != nil {
 		return nil, d.explain(err)
@@ -55,9 +62,11 @@ var settings = []struct{ name, value, says string }{
 	{"transaction_read_only", "OFF", "its sessions only read"},
 	{"sql_safe_updates", "OFF", "its sessions refuse changes that they take for unsafe"},
 	{"sql_auto_is_null", "OFF", "its sessions read IS NULL in another way"},
-	{"sql_select_limit", "18446744073709551615", "its sessions cut results"},
 	{"unique_checks", "ON", "its sessions need not look for duplicates"},
 }
+
+// noLimit is the sql_select_limit of sessions that cut nothing.
+const noLimit = "18446744073709551615"
 
 // refusal is a setting that the store cannot work with.
 type refusal string

@@ -19,7 +19,7 @@ var hostile = map[string]string{
 	"sql_safe_updates": "1", "sql_select_limit": "1", "sql_auto_is_null": "1", "sql_big_selects": "0", "max_join_size": "1", "unique_checks": "0",
 	"group_concat_max_len": "4", "max_statement_time": "0.0001", "innodb_lock_wait_timeout": "1", "div_precision_increment": "0", "foreign_key_checks": "0",
 	"character_set_server": "latin1", "collation_server": "latin1_swedish_ci", "low_priority_updates": "1", "default_week_format": "3",
-	"in_predicate_conversion_threshold": "2", "sql_warnings": "1", "lc_time_names": "'de_DE'", "max_sort_length": "8", "old_mode": "''", "sql_notes": "0",
+	"in_predicate_conversion_threshold": "2", "sql_warnings": "1", "lc_time_names": "'de_DE'", "max_sort_length": "64", "old_mode": "''", "sql_notes": "0",
 }
 
 // Whatever a server or a database sets, our own connections keep text and bytes, and work.
