@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,8 +60,10 @@ func (r *reader) way(o fields, req *job.Request, inherits ...fields) {
 	if way := word(r, inherit("redirects", from...), job.RedirectsNone); way != job.RedirectsNone {
 		req.Redirects = way
 	}
-	if proxy, ok := r.text(inherit("proxy", from...)); ok && proxy != job.ProxyEnvironment {
+	f := inherit("proxy", from...)
+	if proxy, ok := r.text(f); ok && proxy != job.ProxyEnvironment {
 		req.Proxy = proxy
+		r.port(f, proxy)
 	}
 	t, of := job.TLS{}, fieldsOf(inherit("tls", from...))
 	t.CAFile, _ = r.text(of.get("ca_file"))
@@ -87,20 +90,40 @@ func (r *reader) url(f field) string {
 	if u, err := url.Parse(s); err != nil || u.Hostname() == "" {
 		r.fail(f, "%s: want %s", quote(s), urlWant)
 	}
+	r.port(f, s)
 	return s
 }
+
+// port refuses an address with a port that there cannot be.
+func (r *reader) port(f field, address string) {
+	u, err := url.Parse(address)
+	if err != nil || u.Port() == "" {
+		return
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+		r.fail(f, "the port is %s: want 1 to 65535", u.Port())
+	}
+}
+
+// ofTransport are headers that nobody but the transport can set.
+var ofTransport = []string{"content-length", "transfer-encoding", "trailer"}
 
 // headers reads those of a request. Names are compared as HTTP does, without regard to case.
 func (r *reader) headers(request fields) map[string]string {
 	headers, seen := map[string]string{}, map[string]bool{}
 	all := request.object("headers").all
 	for _, name := range sortedKeys(all) {
-		if folded := strings.ToLower(name); seen[folded] {
-			r.fail(all[name], "the same header is here in another spelling")
-		} else {
-			seen[folded] = true
-		}
+		folded := strings.ToLower(name)
 		headers[name], _ = r.text(all[name])
+		switch {
+		case seen[folded]:
+			r.fail(all[name], "the same header is here in another spelling")
+		case slices.Contains(ofTransport, folded):
+			r.fail(all[name], "it says how the body is sent, which dibs does itself: remove it")
+		case folded == "host" && !hostRule.re().MatchString(headers[name]):
+			r.fail(all[name], "%s: want the name of a host, or HOST:PORT", quote(headers[name]))
+		}
+		seen[folded] = true
 	}
 	return headers
 }

@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/outbound"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 
 // A client makes the calls that this package needs, for the CronJobs of one namespace.
 type client struct {
-	http      *http.Client
+	http      *outbound.Client
 	base      string // the server's address
 	namespace string
 	// authorize adds the credentials to a request.
@@ -169,9 +170,7 @@ func (c *client) do(ctx context.Context, method, name string, query url.Values, 
 
 // once makes one request. A wait above 0 says that another attempt may succeed, after that time.
 func (c *client) once(ctx context.Context, method, address, kind string, data []byte) (answer object, wait time.Duration, err error) {
-	own, cancel := context.WithTimeout(ctx, c.patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(own, method, address, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(data))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -182,12 +181,7 @@ func (c *client) once(ctx context.Context, method, address, kind string, data []
 	if err := c.authorize(req); err != nil {
 		return nil, 0, err
 	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return nil, time.Second, c.unanswered(ctx, err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	res, body, err := c.http.Fetch(req, c.patience, maxAnswer+1)
 	switch {
 	case err != nil:
 		return nil, time.Second, c.unanswered(ctx, err)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/dibs-run/dibs/internal/conffile"
+	"github.com/dibs-run/dibs/internal/outbound"
 )
 
 // podFiles is where a pod finds what its service account may use.
@@ -55,12 +56,12 @@ func inPod(host, dir, namespace string) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the certificate of this pod's cluster: %w", err)
 	}
-	t, err := transport(&cluster{}, ca, nil)
+	h, err := (&cluster{}).client(ca, nil)
 	if err != nil {
 		return nil, err
 	}
 	u := &user{TokenFile: filepath.Join(dir, "token")}
-	return newConnection("", "https://"+host, namespace, t, u.bearer)
+	return newConnection("", "https://"+host, namespace, h, u.bearer)
 }
 
 func fromConfig(config *kubeconfig, name, namespace string) (*connection, error) {
@@ -92,11 +93,11 @@ func fromConfig(config *kubeconfig, name, namespace string) (*connection, error)
 	if err != nil {
 		return nil, err
 	}
-	t, err := transport(cl, ca, pair)
+	h, err := cl.client(ca, pair)
 	if err != nil {
 		return nil, err
 	}
-	return newConnection(ctx.Name, cl.Server, namespace, t, u.bearer)
+	return newConnection(ctx.Name, cl.Server, namespace, h, u.bearer)
 }
 
 // overheard reports whether others can read what is sent to a server.
@@ -154,30 +155,30 @@ func (u *user) bearer(req *http.Request) error {
 	return nil
 }
 
-func transport(cl *cluster, ca []byte, pair *tls.Certificate) (*http.Transport, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cl.ServerName, InsecureSkipVerify: cl.Insecure}
+func (cl *cluster) client(ca []byte, pair *tls.Certificate) (*outbound.Client, error) {
+	o := outbound.Options{Proxy: http.ProxyFromEnvironment, Reuse: true}
+	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cl.ServerName, InsecureSkipVerify: cl.Insecure}
 	if ca != nil {
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(ca) {
 			return nil, errors.New("the cluster's certificate authority is no PEM certificate")
 		}
-		t.TLSClientConfig.RootCAs = pool
+		o.TLS.RootCAs = pool
 	}
 	if pair != nil {
-		t.TLSClientConfig.Certificates = []tls.Certificate{*pair}
+		o.TLS.Certificates = []tls.Certificate{*pair}
 	}
 	if cl.Proxy != "" {
 		u, err := url.Parse(cl.Proxy)
 		if err != nil || u.Host == "" {
 			return nil, errors.New("the cluster's proxy-url is no address")
 		}
-		t.Proxy = http.ProxyURL(u)
+		o.Proxy = http.ProxyURL(u)
 	}
-	return t, nil
+	return outbound.New(o), nil
 }
 
-func newConnection(name, server, namespace string, t http.RoundTripper, authorize func(*http.Request) error) (*connection, error) {
+func newConnection(name, server, namespace string, h *outbound.Client, authorize func(*http.Request) error) (*connection, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return nil, errors.New("the cluster's server is no http address")
@@ -185,7 +186,6 @@ func newConnection(name, server, namespace string, t http.RoundTripper, authoriz
 	if !objectName().MatchString(namespace) {
 		return nil, fmt.Errorf("namespace %q: want a name of a-z, 0-9 and -", namespace)
 	}
-	h := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &connection{name: name, client: client{http: h, base: strings.TrimSuffix(server, "/"), namespace: namespace,
 		authorize: authorize, patience: patience, pause: pause}}, nil
 }

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/internal/outbound"
 	"github.com/dibs-run/dibs/internal/test/testdirs"
 	"github.com/dibs-run/dibs/schedule"
 )
@@ -119,7 +119,7 @@ func clientOf(t *testing.T, h http.HandlerFunc) *client {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	c, err := newConnection("", s.URL, "shop", http.DefaultTransport, (&user{Token: "sesame"}).bearer)
+	c, err := newConnection("", s.URL, "shop", outbound.New(outbound.Options{}), (&user{Token: "sesame"}).bearer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,8 +210,9 @@ func TestInPod(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.http.Transport.(*http.Transport).TLSClientConfig.RootCAs = x509.NewCertPool() // of another cluster
-	c.http.CloseIdleConnections()
+	if c.http, err = (&cluster{}).client(nil, nil); err != nil { // it trusts the system's authorities
+		t.Fatal(err)
+	}
 	c.pause = func(context.Context, time.Duration) error { return nil }
 	if _, err := c.list(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") || !slices.Equal(got, []string{"Bearer first", "Bearer second"}) {
 		t.Errorf("%v, %q", err, got)

@@ -62,12 +62,12 @@ func TestAWebhookGetsTheFactsSigned(t *testing.T) {
 			got = r
 			body, _ = io.ReadAll(r.Body)
 		}))
-		h := job.Hook{Request: &job.Request{URL: srv.URL + "/alert?a=b%20c", Headers: map[string]string{"X-Own": "1", "x-cron-signature": "forged", "dibs-hook": "forged"}}}
+		h := job.Hook{Request: &job.Request{URL: srv.URL + "/alert?a=b%20c", Headers: map[string]string{"X-Own": "1", "Host": "alerts.internal", "x-cron-signature": "forged", "dibs-hook": "forged"}}}
 		if events := told(t, h, []byte(secret), nil); len(events) > 0 {
 			t.Fatal(events)
 		}
 		srv.Close()
-		if got.Method != "POST" || got.RequestURI != "/alert?a=b%20c" || string(body) != facts {
+		if got.Method != "POST" || got.Host != "alerts.internal" || got.RequestURI != "/alert?a=b%20c" || string(body) != facts {
 			t.Errorf("%s %s\n%s", got.Method, got.RequestURI, body)
 		}
 		for name, want := range map[string]string{"X-Own": "1", "Dibs-Hook": "failure", "Content-Type": "application/json", "Idempotency-Key": failure.Run.ID + "/failure"} {

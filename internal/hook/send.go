@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/outbound"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run/webhook"
 )
@@ -31,7 +32,7 @@ func (l *line) send(ctx context.Context, f Facts) (again bool, err error) {
 	case errors.Is(err, errAddress):
 		return false, errAddress
 	case err != nil:
-		return true, unanswered(ctx, err)
+		return true, err
 	}
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10)
@@ -93,18 +94,6 @@ func Check(h *job.Hook) error {
 	return nil
 }
 
-// unanswered leaves out the address, which may be a password.
-func unanswered(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
-}
-
 // request is made anew for each attempt and each redirect, and so is its signature.
 func (l *line) request(ctx context.Context, f Facts, address string) (*http.Request, error) {
 	var body []byte
@@ -124,8 +113,8 @@ func (l *line) request(ctx context.Context, f Facts, address string) (*http.Requ
 	if l.hook.Request != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for name, value := range headers {
-		req.Header.Set(name, value)
+	if err := outbound.SetHeaders(req, headers); err != nil {
+		return nil, err
 	}
 	// Ours come last: the user's can never replace them.
 	req.Header.Set("User-Agent", "dibs")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -143,5 +144,68 @@ func TestALongMessageIsNotRead(t *testing.T) {
 	var a answer
 	if err := receive(io.MultiReader(strings.NewReader(string(size)), unread{t}), &a); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Error(err)
+	}
+}
+
+// counted counts what is read of a message.
+type counted struct {
+	r io.Reader
+	n int
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += n
+	return n, err
+}
+
+// message is a request as a hostile command may write it.
+func message(text string) *counted {
+	return &counted{r: strings.NewReader(string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text)}
+}
+
+// Of a message with a false token, nothing is read behind the token.
+func TestAFalseTokenCostsNothing(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, text := range map[string]string{
+		"a false token": `{"token":"false","specs":[{"kind":"` + long + `"}]}`,
+		"a long token":  `{"token":"` + long + `"}`,
+		"no token":      `{"specs":[{"kind":"` + long + `"}],"token":"true"}`,
+		"another form":  `[{"kind":"` + long + `"}]`,
+		"spaces":        strings.Repeat(" ", 1<<20) + `{"token":"true"}`,
+	} {
+		m := message(text)
+		if specs, err := receiveSpecs(m, func(token string) bool { return token == "true" }); err == nil || m.n > 4+mostToken {
+			t.Errorf("%s: %d tasks, %v, after %d bytes", name, len(specs), err, m.n)
+		}
+	}
+}
+
+// A message costs about as much memory as it has bytes, whatever they mean.
+func TestAMessageCostsItsBytes(t *testing.T) {
+	fill := func(before, each, after string) string {
+		return before + strings.Repeat(each, (maxFrame-len(before)-len(after))/len(each)) + after
+	}
+	const head = `{"token":"true","specs":[`
+	for name, c := range map[string]struct{ text, says string }{
+		"empty tasks":     {fill(head, `{},`, `{}]}`), "kind"},
+		"small tasks":     {fill(head, `{"kind":"k"},`, `{}]}`), "more than 1000 tasks"},
+		"tags":            {fill(head+`{"kind":"k","tags":[`, `"",`, `""]}]}`), "beside them"},
+		"fields":          {fill(head+`{"kind":"k"`, `,"x":1`, `}]}`), "beside them"},
+		"arguments twice": {fill(head+`{"kind":"k"`, `,"args":[]`, `}]}`), "beside them"},
+		"pauses":          {fill(head+`{"kind":"k","backoff":{"list":[`, `1,`, `1]}}]}`), "beside them"},
+		"arguments":       {fill(head+`{"kind":"k","args":[`, `0,`, `0]}]}`), "beside them"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		specs, err := receiveSpecs(message(c.text), func(string) bool { return true })
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), c.says) || specs != nil {
+			t.Errorf("%s: %d tasks, %v", name, len(specs), err)
+		}
+		// The text itself, the buffer that grows to it, and a copy of it.
+		if spent := after.TotalAlloc - before.TotalAlloc; spent > 8*maxFrame {
+			t.Errorf("%s: %d MiB for %d MiB", name, spent>>20, maxFrame>>20)
+		}
 	}
 }

@@ -92,21 +92,17 @@ func send(w io.Writer, v any) error {
 	return err
 }
 
-// receive reads a message. It does not trust the claimed length before the bytes have arrived.
+// receive reads an answer. It does not trust the claimed length before the bytes have arrived.
 func receive(r io.Reader, v any) error {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
+	n, err := receiveSize(r)
+	if err != nil {
 		return err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > maxFrame {
-		return fmt.Errorf("a message of %d bytes is too long", n)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	switch {
 	case err != nil:
 		return err
-	case len(text) < int(n):
+	case len(text) < n:
 		return io.ErrUnexpectedEOF
 	}
 	return json.Unmarshal(text, v)

@@ -46,8 +46,8 @@ func TestASpecArrivesAsItIs(t *testing.T) {
 	variable, leave := s.Admit(me())
 	defer leave()
 	at := time.Date(2026, 11, 1, 4, 15, 0, 1000, time.UTC)
-	want := []task.Spec{{Queue: "mail", Kind: "send", Args: json.RawMessage(`{"to":7,"x":"\u001b"}`), Priority: 3, RunAt: at, Delay: time.Second, ExpiresAt: at,
-		Unique:  &task.Unique{Key: "k", Until: task.UntilStarted, Window: time.Hour, Again: task.Replace, MaxWait: time.Minute, Shared: true},
+	want := []task.Spec{{Queue: "mail", Kind: "send", Args: json.RawMessage(`{"to":7,"x":"\u001b"}`), Priority: 3, RunAt: at, Delay: time.Second, ExpiresAt: at.Add(time.Hour),
+		Unique:  &task.Unique{Key: "k", Until: task.UntilStarted, Again: task.Replace, MaxWait: time.Minute, Shared: true},
 		Limit:   &task.Limit{Key: "l", Max: 3, Shared: true, OnContention: "discard"},
 		Options: task.Options{MaxAttempts: 4, RetryUntil: at, Timeout: time.Minute, Backoff: &task.Backoff{List: []time.Duration{1, 2}}, MaxCrashes: 2, MaxSnoozes: 9, Tags: []string{"a", "b"}}},
 		{Kind: "other", Args: json.RawMessage(`null`)}}

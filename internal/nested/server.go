@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -154,23 +153,24 @@ func (s *Server) exit(uid uint32) {
 // errStranger does not say which of it is wrong.
 var errStranger = errors.New("this command is not running now, or runs as another user than it was started as")
 
+// admits reports whether a user has the token of a command that runs.
+func (s *Server) admits(token string, uid uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, ok := s.guests[token]
+	return ok && (uid == 0 || uid == of)
+}
+
 // serve answers one request.
 func (s *Server) serve(c *net.UnixConn, uid uint32) {
 	_ = c.SetDeadline(time.Now().Add(talk))
-	var r request
-	if err := receive(c, &r); err != nil {
-		_ = send(c, answer{Error: "the request cannot be read: " + strconv.Quote(err.Error())})
-		return
-	}
-	s.mu.Lock()
-	of, ok := s.guests[r.Token]
-	s.mu.Unlock()
-	if !ok || uid != 0 && uid != of {
-		_ = send(c, failed(errStranger))
+	specs, err := receiveSpecs(c, func(token string) bool { return s.admits(token, uid) })
+	if err != nil {
+		_ = send(c, failed(err))
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	took, err := s.enqueue(s.ctx, r.Specs)
+	took, err := s.enqueue(s.ctx, specs)
 	a := answer{Enqueued: took}
 	if err != nil {
 		a = failed(err)

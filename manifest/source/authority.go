@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dibs-run/dibs/internal/lazy"
@@ -52,7 +53,7 @@ func CheckApp(app string) error {
 
 // CheckHost returns what is wrong with a host that is granted.
 func CheckHost(host string) error {
-	if !hostForm().MatchString(host) {
+	if !hostForm().MatchString(host) || !portFits(grantedHost(host)) {
 		return fmt.Errorf("%q: want HOST or HOST:PORT for https, as in hooks.example.com or 10.0.0.7:8443, or http://HOST",
 			host)
 	}
@@ -149,6 +150,11 @@ func (a *authority) hook(path string, s *job.Spec, h *job.Hook) {
 // followed to the same origin only, so that the address says it all.
 func (a *authority) request(path string, r *job.Request) {
 	a.address(path+"/url", r.URL)
+	for name, value := range r.Headers { // the server behind an address may serve other hosts, too
+		if scheme, _, _ := strings.Cut(r.URL, "://"); strings.EqualFold(name, "Host") {
+			a.address(path+"/headers/"+name, scheme+"://"+value)
+		}
+	}
 	if r.Proxy != "" && r.Proxy != job.ProxyNone {
 		a.address(path+"/proxy", r.Proxy)
 	}
@@ -206,6 +212,12 @@ func grantedHost(granted string) *url.URL {
 		scheme, host = "https", granted
 	}
 	return &url.URL{Scheme: scheme, Host: host}
+}
+
+// portFits reports whether an address has no port, or one that there may be.
+func portFits(u *url.URL) bool {
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() == "" || err == nil && n > 0
 }
 
 func same(a, b string) bool { return strings.EqualFold(a, b) }

@@ -67,6 +67,9 @@ func TestAFetchedManifestNamesOnlyWhatWasGranted(t *testing.T) {
 		hook(`"ping":"https://hooks.example/{app}-{job}"`):                           "",
 		hook(`"request":{"url":"ORIGIN/told"}`):                                      "",
 
+		request(`"url":"ORIGIN/","headers":{"Host":"HOST"}`):          "",
+		request(`"url":"ORIGIN/","headers":{"Host":"hooks.example"}`): "",
+
 		// Names do not stand in a host. Another host, another port, another scheme of its own, and what looks
 		// like its own.
 		request(`"url":"https://internal.example/"`):                     "jobs/0/request/url",
@@ -94,6 +97,8 @@ func TestAFetchedManifestNamesOnlyWhatWasGranted(t *testing.T) {
 		request(`"url":"ORIGIN/","proxy":"http://10.0.0.8:1080"`):        "jobs/0/request/proxy",
 		request(`"url":"ORIGIN/","tls":{"server_name":"evil"}`):          "jobs/0/request/tls/server_name",
 		request(`"url":"ORIGIN/","tls":{"server_name":"plain.example"}`): "jobs/0/request/tls/server_name",
+		request(`"url":"ORIGIN/","headers":{"host":"internal.example"}`): "jobs/0/request/headers/host",
+		request(`"url":"ORIGIN/","headers":{"Host":"BARE"}`):             "jobs/0/request/headers/Host",
 		hook(`"ping":"http://hooks.example/"`):                           "jobs/0/hooks/0/ping/url",
 		hook(`"request":{"url":"http://hooks.example/"}`):                "jobs/0/hooks/0/request/url",
 		hook(`"ping":"https://internal.example/"`):                       "jobs/0/hooks/0/ping/url",
@@ -168,7 +173,7 @@ func TestGrantedHostsHaveAForm(t *testing.T) {
 	for host, ok := range map[string]bool{"h": true, "hooks.example": true, "hooks.example:8443": true, "10.0.0.7": true, "[::1]:80": true, "[::1]": true,
 		"https://h": true, "http://h:8080": true, "http://[::1]:80": true, "socks5://h:1080": true,
 		"ftp://h": false, "http://": false, "http://u@h": false, "http://h/": false, "://h": false,
-		"": false, "h/": false, "*.example": false, "h:": false, "h:port": false, "::1": false, "a b": false, "u@h": false, "h#": false} {
+		"": false, "h/": false, "*.example": false, "h:": false, "h:port": false, "h:65535": true, "h:65536": false, "http://h:0": false, "::1": false, "a b": false, "u@h": false, "h#": false} {
 		if err := CheckHost(host); (err == nil) != ok {
 			t.Errorf("%q: %v", host, err)
 		}

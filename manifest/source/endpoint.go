@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/outbound"
 	"github.com/dibs-run/dibs/manifest"
 	"github.com/dibs-run/dibs/run/webhook"
 )
@@ -23,7 +24,7 @@ const fetchTime = 10 * time.Second
 // endpoint is an application's.
 type endpoint struct {
 	url     *url.URL
-	client  *http.Client
+	client  *outbound.Client
 	secrets func() ([][]byte, error)
 	timeout time.Duration
 }
@@ -31,7 +32,7 @@ type endpoint struct {
 func newEndpoint(address string, o Options) (*endpoint, error) {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil:
+	case err != nil || !portFits(u):
 		return nil, errors.New("manifest: the address is not a valid one: want https://host/path")
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("manifest %q: the address has no host: want https://host/path", u.Redacted())
@@ -46,18 +47,10 @@ func newEndpoint(address string, o Options) (*endpoint, error) {
 	if u.Path == "" || u.Path == "/" {
 		u.Path, u.RawPath = WellKnown, ""
 	}
-	client := &http.Client{Transport: &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		TLSHandshakeTimeout:    fetchTime,
-		MaxResponseHeaderBytes: 64 << 10,
-	}}
+	client := outbound.New(outbound.Options{Proxy: http.ProxyFromEnvironment})
 	if o.Client != nil {
-		copied := *o.Client
-		client = &copied
+		client = outbound.Of(o.Client)
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &endpoint{u, client, o.Secrets, fetchTime}, nil
 }
 
@@ -76,8 +69,6 @@ func (e *endpoint) read(ctx context.Context) ([]manifest.Document, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("there is no secret to sign the request")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no complete answer within %s", e.timeout))
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url.String(), nil)
 	if err != nil {
 		return nil, err
@@ -85,32 +76,14 @@ func (e *endpoint) read(ctx context.Context) ([]manifest.Document, error) {
 	req.Header.Set("Accept", "application/json, application/yaml")
 	req.Header.Set("User-Agent", "dibs")
 	req.Header.Set(webhook.SignatureHeader, webhook.Sign(secrets[0], time.Now(), req.Method, req.URL.RequestURI(), nil))
-	res, err := e.client.Do(req)
+	res, data, err := e.client.Fetch(req, e.timeout, mostRead)
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, err
 	}
-	defer res.Body.Close()
 	if err := judge(res); err != nil {
 		return nil, err
 	}
-	// An application that is told, by TLS, that nobody listens any more may end its answer properly.
-	data, err := bounded(res.Body)
-	if err != nil || ctx.Err() != nil {
-		return nil, unanswered(ctx, err)
-	}
 	return []manifest.Document{{Name: e.url.String(), Data: data}}, nil
-}
-
-// unanswered leaves out the address, which stands before it already.
-func unanswered(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }
 
 func judge(res *http.Response) error {

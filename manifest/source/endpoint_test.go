@@ -163,6 +163,7 @@ func TestWhoIsAsked(t *testing.T) {
 		"https://shop.example/x":          {Options{}, "--secret env:NAME"},
 		"https:///x":                      {Options{Secrets: signing}, "has no host"},
 		"https://shop.example:port":       {Options{Secrets: signing}, "not a valid one"},
+		"https://shop.example:99999":      {Options{Secrets: signing}, "not a valid one"},
 	} {
 		_, err := New(address, c.o)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

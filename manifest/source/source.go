@@ -173,5 +173,7 @@ func once(r io.Reader) func(context.Context) ([]manifest.Document, error) {
 	}
 }
 
-// bounded reads one byte more than a manifest may have, so that the manifest's reader refuses a larger one.
-func bounded(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, manifest.MaxSize+1)) }
+// mostRead is one byte more than a manifest may have, so that the manifest's reader refuses a larger one.
+const mostRead = manifest.MaxSize + 1
+
+func bounded(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, mostRead)) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/outbound"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -35,7 +36,7 @@ type answer struct {
 	stays     string // why a redirect was not followed
 }
 
-func do(cl *http.Client, req *http.Request) (*answer, error) {
+func do(cl *outbound.Client, req *http.Request) (*answer, error) {
 	a, sent := &answer{}, time.Now()
 	trace := &httptrace.ClientTrace{GotFirstResponseByte: func() { a.firstByte = time.Since(sent) }}
 	res, err := cl.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))

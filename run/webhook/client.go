@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/dibs-run/dibs/internal/conffile"
+	"github.com/dibs-run/dibs/internal/outbound"
 )
 
 // NoProxy is the value of Target.Proxy for no proxy.
 const NoProxy = "none"
-
-// maxHeaders bounds the headers of an answer, in bytes.
-const maxHeaders = 64 << 10
 
 // TLS says how a server is verified, and which certificate this client shows. The files are read again for each
 // attempt, so that renewed ones are used.
@@ -39,39 +36,20 @@ func (t Target) Check() error {
 }
 
 // client delivers a request once per attempt. On a used connection, net/http sends a request with an Idempotency-Key
-// again by itself if it gets no answer, and HTTP/2 may do so on any connection. So no connection is reused, and the
-// protocol is HTTP/1.1.
-func (t Target) client() (*http.Client, error) {
-	var cl http.Client
+// again by itself if it gets no answer, and HTTP/2 may do so on any connection. So no connection is reused.
+func (t Target) client() (*outbound.Client, error) {
 	if t.Client != nil {
-		cl = *t.Client
-	} else {
-		proxy, err := t.proxy()
-		if err != nil {
-			return nil, err
-		}
-		config, err := t.TLS.config()
-		if err != nil {
-			return nil, err
-		}
-		cl.Transport = &http.Transport{
-			Proxy:                  proxy,
-			TLSClientConfig:        config,
-			DisableKeepAlives:      true,
-			DisableCompression:     true, // what is kept and counted is what was sent
-			Protocols:              http1(),
-			TLSHandshakeTimeout:    10 * time.Second,
-			MaxResponseHeaderBytes: maxHeaders,
-		}
+		return outbound.Of(t.Client), nil
 	}
-	cl.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &cl, nil
-}
-
-func http1() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetHTTP1(true)
-	return p
+	proxy, err := t.proxy()
+	if err != nil {
+		return nil, err
+	}
+	config, err := t.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	return outbound.New(outbound.Options{Proxy: proxy, TLS: config}), nil
 }
 
 func (t Target) proxy() (func(*http.Request) (*url.URL, error), error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/outbound"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -24,8 +25,8 @@ func (t Target) request(ctx context.Context, c run.Call, address string) (*http.
 	}
 	req.GetBody = nil // the transport has no second copy
 	req.Header.Set("User-Agent", "dibs")
-	for k, v := range t.Headers {
-		req.Header.Set(k, v)
+	if err := outbound.SetHeaders(req, t.Headers); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
 	// Our headers come last: the user's can neither replace them nor appear where we send none.
 	now := time.Now()

@@ -10,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/outbound"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -21,8 +21,9 @@ import (
 // Any other answer is a rejection, and final. A Target is safe for concurrent use.
 type Target struct {
 	Method, URL string
-	Headers     map[string]string
-	Body        string
+	// Headers may contain Host, but none that says how the body is sent (Content-Length, Transfer-Encoding, Trailer).
+	Headers map[string]string
+	Body    string
 	// Secrets sign the request: the first one does. Verifiers accept the others too, while a secret is being
 	// replaced. Default: the request is not signed.
 	Secrets [][]byte
@@ -84,7 +85,7 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 
 // Do sends a request of another kind in the way that the target describes. It calls makes for the target's URL, and
 // again for each redirect, because a signature covers one address. The caller closes the body of the answer. why
-// says why a redirect was not followed. The error may contain the address.
+// says why a redirect was not followed. The error does not contain the address.
 func (t Target) Do(makes func(address string) (*http.Request, error)) (res *http.Response, why string, err error) {
 	cl, err := t.client()
 	if err != nil {
@@ -98,7 +99,7 @@ func (t Target) Do(makes func(address string) (*http.Request, error)) (res *http
 }
 
 // send sends the request, and again where it is redirected to.
-func (t Target) send(cl *http.Client, makes func(address string) (*http.Request, error)) (*answer, error) {
+func (t Target) send(cl *outbound.Client, makes func(address string) (*http.Request, error)) (*answer, error) {
 	at := t.URL
 	for hops := 0; ; hops++ {
 		req, err := makes(at)
@@ -122,14 +123,10 @@ func (t Target) send(cl *http.Client, makes func(address string) (*http.Request,
 // unanswered is the result of a request without an answer. If its own timeout cut it off, it has timed out. Whether
 // the application went on is unknown.
 func unanswered(ctx context.Context, err error) run.Result {
-	var u *url.Error
-	if errors.As(err, &u) { // it has the address, in which there may be a secret
-		err = u.Err
-	}
 	r := run.Result{Outcome: run.Failed, Err: err}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, run.ErrTimedOut):
-		r.Outcome = run.TimedOut
+		r.Outcome, r.Err = run.TimedOut, cause
 	case cause != nil:
 		r.Err = fmt.Errorf("%w (stopped: unconfirmed)", cause)
 	}

@@ -54,7 +54,7 @@ func TestWhatIsSent(t *testing.T) {
 	defer srv.Close()
 	c := call(t, b)
 	target := webhook.Target{Method: "POST", URL: srv.URL + "/tasks/j?x=1&y=a%20b", Body: `{"a":1}`, Name: "j", Timeout: 20 * time.Second,
-		Headers: map[string]string{"X-Own": "1", "dibs-token": "forged", "X-Cron-Signature": "forged", "x-cron-attempt": "9"},
+		Headers: map[string]string{"X-Own": "1", "host": "shop.internal:8080", "dibs-token": "forged", "X-Cron-Signature": "forged", "x-cron-attempt": "9"},
 		Secrets: [][]byte{secret, []byte("older")}}
 	start := time.Now()
 	if r := target.Attempt(t.Context(), c); r.Outcome != run.Succeeded || r.Status != 200 {
@@ -67,6 +67,9 @@ func TestWhatIsSent(t *testing.T) {
 		if v := got.Header.Values(k); len(v) != 1 || v[0] != want {
 			t.Errorf("%s: %q, want %q once", k, v, want)
 		}
+	}
+	if got.Host != "shop.internal:8080" {
+		t.Errorf("the host is %s", got.Host)
 	}
 	// Computed here from the protocol's words, not with the code under test.
 	var at int64
@@ -85,6 +88,19 @@ func TestWhatIsSent(t *testing.T) {
 	}
 	if out := c.Output.(*bytes.Buffer).String(); out != "hello" {
 		t.Errorf("kept %q of the response", out)
+	}
+}
+
+// A header that net/http would leave out is not left out in silence.
+func TestAHeaderThatCannotBeSent(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }))
+	defer srv.Close()
+	for _, name := range []string{"Content-Length", "transfer-encoding", "TRAILER"} {
+		target := webhook.Target{Method: "POST", URL: srv.URL, Headers: map[string]string{name: "1"}}
+		r := target.Attempt(t.Context(), call(t, memory.New(memory.Options{})))
+		if r.Outcome != run.Failed || !r.Final || !strings.Contains(r.Err.Error(), "the header "+name+" cannot be set") {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 

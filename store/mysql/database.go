@@ -142,4 +142,5 @@ var cures = map[uint16]string{
 	1290: "; use the address of the server that accepts writes",
 	1792: "; use the address of the server that accepts writes",
 	1836: "; use the address of the server that accepts writes",
+	1665: "; set binlog_format to ROW or MIXED on the server",
 }

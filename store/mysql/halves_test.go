@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	mysqldriver "github.com/go-sql-driver/mysql"
-
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/store/storetest"
@@ -126,11 +124,7 @@ func TestWhatFailsHasDoneNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := driverConfig(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	connector, err := mysqldriver.NewConnector(cfg)
+	connector, err := connectorOf(u)
 	if err != nil {
 		t.Fatal(err)
 	}

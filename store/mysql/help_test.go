@@ -51,6 +51,7 @@ func raw(t testing.TB, address string, change func(*mysqldriver.Config)) *sql.DB
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Params = map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"} // as New's documentation says
 	if change != nil {
 		change(cfg)
 	}

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,11 +30,7 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 
 // openKnowing is OpenConfig of a program that knows these migrations.
 func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.Store, error) {
-	cfg, err := driverConfig(c.URL)
-	if err != nil {
-		return nil, fmt.Errorf("mysql store %s: %w", c, err)
-	}
-	connector, err := mysqldriver.NewConnector(cfg)
+	connector, err := connectorOf(c.URL)
 	if err != nil {
 		return nil, fmt.Errorf("mysql store %s: %w", c, err)
 	}
@@ -51,8 +48,8 @@ func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.
 }
 
 // New makes a store over the caller's pool. Its DSN must have multiStatements=true, interpolateParams=true and
-// time_zone=%27%2B00%3A00%27, and must leave sql_mode strict, autocommit on and the character set utf8mb4, as they
-// are by default; New checks a connection. The store takes one connection per operation, and with c.Session one more
+// time_zone=%27%2B00%3A00%27, and must leave sql_mode strict, autocommit on, the character set utf8mb4 and a few
+// more settings as they are by default; New checks a connection, and names a setting that does not fit. The store takes one connection per operation, and with c.Session one more
 // for as long as it is open, so the pool needs at least three. The queue takes less than half of them at a time, as
 // the pool is bounded when New is called. Close leaves the pool open. c.URL may be nil.
 func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
@@ -132,11 +129,29 @@ func driverConfig(u *url.URL) (*mysqldriver.Config, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	if cfg.Params == nil {
-		cfg.Params = map[string]string{}
-	}
-	cfg.Params["time_zone"] = "'+00:00'"
-	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
-	cfg.Params["autocommit"] = "1"
 	return cfg, nil
+}
+
+// connectorOf makes our own connections.
+func connectorOf(u *url.URL) (driver.Connector, error) {
+	cfg, err := driverConfig(u)
+	if err != nil {
+		return nil, err
+	}
+	c, err := mysqldriver.NewConnector(cfg)
+	return ownSessions{c}, err
+}
+
+// ownSessions gives each of our own connections the settings that the packets rely on.
+type ownSessions struct{ driver.Connector }
+
+func (o ownSessions) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := o.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.(driver.ExecerContext).ExecContext(ctx, statements()["session"], nil); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }

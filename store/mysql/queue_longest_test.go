@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	mysqldriver "github.com/go-sql-driver/mysql"
-
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
@@ -97,9 +95,7 @@ func (c *crowded) purged() {
 func (c *crowded) run(config store.Config, neighbours int) {
 	u, err := url.Parse(config.URL.String())
 	c.must(err)
-	cfg, err := driverConfig(u)
-	c.must(err)
-	connector, err := mysqldriver.NewConnector(cfg)
+	connector, err := connectorOf(u)
 	c.must(err)
 	c.w = &stopwatch{Connector: connector}
 	pool := sql.OpenDB(c.w)

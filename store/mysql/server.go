@@ -21,9 +21,19 @@ func (d *database) inspect(ctx context.Context) (server, error) {
 	}
 	defer conn.Close()
 	s := server{}
-	r, err := conn.QueryContext(ctx, `SHOW VARIABLES WHERE Variable_name IN ('version', 'time_zone', 'system_time_zone',
-		'sql_mode', 'autocommit', 'character_set_client', 'max_allowed_packet', 'innodb_flush_log_at_trx_commit',
-		'log_bin', 'sync_binlog', 'wsrep_on', 'group_replication_group_name')`)
+	names := `'version', 'time_zone', 'system_time_zone', 'sql_mode', 'character_set_client', 'max_allowed_packet',
+		'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'binlog_format', 'wsrep_on', 'group_replication_group_name'`
+	for _, w := range settings {
+		names += ", '" + w.name + "'"
+	}
+	var most string
+	switch err := conn.QueryRowContext(ctx, "SELECT @@sql_select_limit").Scan(&most); {
+	case err != nil:
+		return nil, d.explain(err)
+	case most != noLimit: // it would cut this list, too
+		return nil, d.explain(refusal("its sessions cut results; add sql_select_limit=" + noLimit + " to the pool's DSN"))
+	}
+	r, err := conn.QueryContext(ctx, "SHOW VARIABLES WHERE Variable_name IN ("+names+")")
 	if err != nil {
 		return nil, d.explain(err)
 	}
@@ -44,10 +54,30 @@ func (d *database) inspect(ctx context.Context) (server, error) {
 	return s, nil
 }
 
+// settings are those of sessions that the packets rely on and that have one good value: our own sessions set them (the
+// statement session), a caller's must have them.
+var settings = []struct{ name, value, says string }{
+	{"autocommit", "ON", "its sessions do not autocommit"},
+	{"tx_read_only", "OFF", "its sessions only read"},
+	{"transaction_read_only", "OFF", "its sessions only read"},
+	{"sql_safe_updates", "OFF", "its sessions refuse changes that they take for unsafe"},
+	{"sql_auto_is_null", "OFF", "its sessions read IS NULL in another way"},
+	{"unique_checks", "ON", "its sessions need not look for duplicates"},
+}
+
+// noLimit is the sql_select_limit of sessions that cut nothing.
+const noLimit = "18446744073709551615"
+
 // refusal is a setting that the store cannot work with.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
+
+// Cure is what to do about it, for dibs doctor.
+func (r refusal) Cure() string {
+	_, cure, _ := strings.Cut(string(r), "; ")
+	return strings.ToUpper(cure[:1]) + cure[1:] + "."
+}
 
 func (s server) check(ctx context.Context, conn *sql.Conn) error {
 	zone := s["time_zone"]
@@ -64,12 +94,17 @@ func (s server) check(ctx context.Context, conn *sql.Conn) error {
 		return refusal("its sql_mode is not strict, so values could be cut; add STRICT_ALL_TABLES to it")
 	case strings.Contains(s["sql_mode"], "SIMULTANEOUS_ASSIGNMENT"), strings.Contains(s["sql_mode"], "ANSI_QUOTES"):
 		return refusal("its sql_mode changes what SQL means; remove ANSI_QUOTES and SIMULTANEOUS_ASSIGNMENT from it")
-	case s["autocommit"] != "ON":
-		return refusal("its sessions do not autocommit; add autocommit=1 to the pool's DSN")
 	case s["character_set_client"] != "utf8mb4":
 		return refusal("its sessions use the character set " + s["character_set_client"] + "; add charset=utf8mb4 to the pool's DSN")
 	case packet < 4<<20:
 		return refusal("its max_allowed_packet is " + s["max_allowed_packet"] + " bytes; raise it to 16777216")
+	case s["log_bin"] == "ON" && s["binlog_format"] == "STATEMENT":
+		return refusal("its binlog_format is STATEMENT, with which it refuses transactions that are READ COMMITTED; set binlog_format to ROW or MIXED")
+	}
+	for _, w := range settings {
+		if v, known := s[w.name]; known && v != w.value {
+			return refusal(fmt.Sprintf("%s; add %s=%s to the pool's DSN", w.says, w.name, w.value))
+		}
 	}
 	return probe(ctx, conn)
 }

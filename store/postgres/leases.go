@@ -153,6 +153,9 @@ func (g *grants) row(rows pgx.Rows) error {
 		key                      []byte
 	)
 	r, found, err := new(recordRow).scan(rows, &now, &holdUntil, &maxTTL, &epoch, &granted, &key, &token, &acquired)
+	if err != nil {
+		return err
+	}
 	g.now = instant(now)
 	if g.known = holdUntil != nil; g.known {
 		g.holdUntil, g.maxTTL = instant(*holdUntil), time.Duration(*maxTTL)*time.Microsecond
@@ -164,7 +167,7 @@ func (g *grants) row(rows pgx.Rows) error {
 	case found:
 		g.records[r.Key] = r
 	}
-	return err
+	return nil
 }
 
 // unclear reports whether a request was refused for no reason that was read.

@@ -25,6 +25,10 @@ var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it a
 // fetch them. Nothing was done, and the transaction stays usable.
 var ErrNamespace = errors.New("there is no such namespace in this database; use your store's namespace, or create it with dibs init")
 
+// ErrEncoding is returned for a transaction whose client_encoding is not UTF8: the server would keep other characters
+// than the program sent. Nothing was done, and the transaction stays usable.
+var ErrEncoding = errors.New("the connection's client_encoding is not UTF8; set it to UTF8 to enqueue or complete tasks in it")
+
 // Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
 // commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
 //
@@ -149,19 +153,21 @@ func (x *Tx) do(ctx context.Context, what string, steps []step) error {
 	return nil
 }
 
-// look checks, once, that the transaction is READ COMMITTED and that its namespace exists.
+// look checks, once, that the transaction is READ COMMITTED and in UTF-8, and that its namespace exists.
 func (x *Tx) look(ctx context.Context, what string) error {
 	if x.good {
 		return nil
 	}
-	level, there := "", false
-	err := x.run(ctx, []step{do("SELECT current_setting('transaction_isolation'), EXISTS (SELECT FROM dibs.namespaces WHERE ns = $1)", x.tasks.ns).
-		each(func(rows pgx.Rows) error { return rows.Scan(&level, &there) })})
+	level, encoding, there := "", "", false
+	err := x.run(ctx, []step{do("SELECT current_setting('transaction_isolation'), current_setting('client_encoding'), EXISTS (SELECT FROM dibs.namespaces WHERE ns = $1)", x.tasks.ns).
+		each(func(rows pgx.Rows) error { return rows.Scan(&level, &encoding, &there) })})
 	switch {
 	case err != nil:
 		return x.tasks.db.fail(what, err)
 	case level != "read committed":
 		return fmt.Errorf("%w (it is %s)", ErrIsolation, strings.ToUpper(level))
+	case encoding != "UTF8":
+		return fmt.Errorf("%w (it is %s)", ErrEncoding, encoding)
 	case !there:
 		return fmt.Errorf("namespace %q: %w", x.tasks.ns, ErrNamespace)
 	}

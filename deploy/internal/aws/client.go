@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/outbound"
 )
 
 // A Client calls one service in one region. It is safe for concurrent use.
@@ -88,10 +89,11 @@ const (
 	mostAnswer = 4 << 20
 )
 
-var noRedirects = &http.Client{
-	Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true, IdleConnTimeout: 30 * time.Second},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
+// far asks services, and near endpoints of this host: these answer at once or are not there, and no proxy is between.
+var (
+	far  = outbound.New(outbound.Options{Proxy: http.ProxyFromEnvironment, Reuse: true})
+	near = outbound.New(outbound.Options{})
+)
 
 // A Call is one call of the API. Path are its segments, as they are before they are encoded. It is repeated as it is
 // after a failure that may pass, so a call that changes something has its own token in In or Query.
@@ -125,23 +127,15 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 }
 
 func (c *Client) once(ctx context.Context, keys Keys, call Call) error {
-	bound := cmp.Or(c.Attempt, 10*time.Second)
-	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("no answer within %s", bound))
-	defer cancel()
 	r, body, err := c.request(ctx, call)
 	if err != nil {
 		return err
 	}
 	sign(r, body, keys, c.Region, c.Service, time.Now())
-	answer, err := noRedirects.Do(r)
-	if err != nil {
-		return c.unanswered(ctx, call, err)
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	answer, data, err := far.Fetch(r, cmp.Or(c.Attempt, 10*time.Second), mostAnswer)
 	switch {
 	case err != nil:
-		return c.unanswered(ctx, call, err)
+		return fmt.Errorf("%s:%s: %s: %w", c.Service, call.Operation, c.Region, err)
 	case answer.StatusCode/100 != 2:
 		return refusal(c.Service+":"+call.Operation, answer, data)
 	case call.Out == nil:
@@ -151,18 +145,6 @@ func (c *Client) once(ctx context.Context, keys Keys, call Call) error {
 		return fmt.Errorf("%s:%s: %s does not answer in JSON: %w", c.Service, call.Operation, r.URL.Host, err)
 	}
 	return nil
-}
-
-// unanswered is an error without an answer. It has no URL, and so no query.
-func (c *Client) unanswered(ctx context.Context, call Call, err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	return fmt.Errorf("%s:%s: %s: %w", c.Service, call.Operation, c.Region, err)
 }
 
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, []byte, error) {

@@ -28,7 +28,7 @@ func TestCallsAreBounded(t *testing.T) {
 		{"expired", []string{"403 ExpiredTokenException"}, "renew them", 1},
 		{"a conflict", []string{"409 ConflictException"}, "ConflictException", 1},
 		{"elsewhere", []string{"302"}, "status 302", 1},
-		{"hangs", []string{"hang"}, "thing:Do: eu-x-1: no answer within 50ms", 4},
+		{"hangs", []string{"hang"}, "thing:Do: eu-x-1: no complete answer within 50ms", 4},
 		{"no JSON", []string{"200 <html>"}, "does not answer in JSON", 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,13 +12,6 @@ import (
 	"strings"
 	"time"
 )
-
-// near asks endpoints of this host. They answer at once or are not there, and no proxy is between.
-var near = &http.Client{
-	Timeout:       2 * time.Second,
-	Transport:     &http.Transport{DisableKeepAlives: true},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
 
 // fromContainer asks the endpoint that ECS and EKS name in the environment of a container.
 func fromContainer(ctx context.Context) (k Keys, ok bool, err error) {
@@ -100,13 +92,11 @@ func ask(ctx context.Context, method, at string, header http.Header) ([]byte, er
 		return nil, errors.New("the endpoint's address cannot be read")
 	}
 	r.Header = header
-	answer, err := near.Do(r)
+	answer, data, err := near.Fetch(r, 2*time.Second, 64<<10)
 	if err != nil {
 		return nil, fmt.Errorf("%s does not answer", r.URL.Host)
 	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	if err != nil || answer.StatusCode != http.StatusOK {
+	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answers with status %d", r.URL.Host, answer.StatusCode)
 	}
 	return data, nil

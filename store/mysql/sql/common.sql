@@ -5,11 +5,20 @@
 -- A packet that decides something is put together like this: begin, locks, clock, what decides by @dibs_now, commit,
 -- answer. User variables (@dibs_…) carry what one statement learnt to the next ones.
 
+-- name: session
+-- The settings of our own sessions, whatever the server's defaults and the address say. The pools of callers are
+-- checked for them (settings in server.go). Comments such as /*M! are code for MariaDB, and /*!8 for MySQL.
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+SET NAMES utf8mb4;
+SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, completion_type = 'NO_CHAIN',
+  sql_auto_is_null = 0, sql_safe_updates = 0, sql_big_selects = 1, sql_select_limit = 18446744073709551615, unique_checks = 1
+  /*M!100103 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */;
+
 -- name: begin
 -- The isolation is named per transaction, so that it does not depend on the session. READ COMMITTED takes no gap
 -- locks, and each statement sees what was committed when it began.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-START TRANSACTION;
+START TRANSACTION READ WRITE;
 
 -- name: use-index
 -- Lets MariaDB use an index for lists of any length (see longList). Other servers take the comment for one.
@@ -20,7 +29,8 @@ SET @dibs_lists = 0 /*M!100303 + @@in_predicate_conversion_threshold, SESSION in
 SET @dibs_lists = @dibs_lists /*M!100303 , SESSION in_predicate_conversion_threshold = @dibs_lists */;
 
 -- name: commit
-COMMIT;
+-- With completion_type=CHAIN, a bare COMMIT would begin another transaction.
+COMMIT AND NO CHAIN NO RELEASE;
 
 -- name: clock
 -- SYSDATE is the time of evaluation; NOW may be that of the packet's beginning. It is read in a statement of its own,

@@ -157,7 +157,11 @@ coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		var bad *pflag.InvalidValueError
 		if errors.As(err, &bad) {
-			err = fmt.Errorf("--%s: %w", bad.GetFlag().Name, valueError(bad))
+			f, short := bad.GetFlag(), ""
+			if f.Shorthand != "" {
+				short = "-" + f.Shorthand + ", "
+			}
+			err = fmt.Errorf("%s--%s: %w", short, f.Name, valueError(bad))
 		}
 		return fmt.Errorf("%w: %w", errUsage, err)
 	})

@@ -24,6 +24,7 @@ import (
 // historyOptions are the flags of `dibs history`.
 type historyOptions struct {
 	store, job, from, to string
+	since                bool // the word for from is since
 	limit                int
 	out                  format
 	events, log, failed  bool
@@ -44,6 +45,7 @@ func newHistory(e env) *cobra.Command {
 			if len(args) > 0 {
 				o.job = args[0]
 			}
+			o.since = cmd.Flags().Changed("since")
 			return runHistory(cmd.Context(), e, o)
 		}}
 	storeFlag(cmd, &o.store)
@@ -97,7 +99,7 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	case err != nil:
 		return err
 	case (o.run != "" || o.log) && (o.events || o.from != "" || o.to != "" || o.filters()):
-		return usage(errors.New("--run and --log show one run: leave out --events, --from, --to, --failed and --outcome"))
+		return usage(errors.New("--run and --log show one run: leave out --events, --from or --since, --to, --failed and --outcome"))
 	case o.events && o.filters():
 		return usage(errors.New("--failed and --outcome select ticks and runs: leave out --events"))
 	case o.run != "" || o.log:
@@ -171,14 +173,18 @@ func (o historyOptions) query() (q history.Query, err error) {
 		return q, err
 	}
 	if o.limit < 1 || o.limit > 10_000 {
-		return q, usage(fmt.Errorf("-n %d: want 1 to 10000", o.limit))
+		return q, usage(fmt.Errorf("-n, --limit %d: want 1 to 10000", o.limit))
 	}
 	if err := o.checkOutcomes(); err != nil {
 		return q, err
 	}
 	now := time.Now()
 	if o.from != "" {
-		if q.From, err = parseWhen("--from", o.from, now); err != nil {
+		flag := "--from"
+		if o.since {
+			flag = "--since"
+		}
+		if q.From, err = parseWhen(flag, o.from, now); err != nil {
 			return q, err
 		}
 	}

@@ -64,7 +64,7 @@ func runNext(ctx context.Context, e env, o nextOptions) error {
 		return err
 	}
 	if o.n < 1 || o.n > 1000 {
-		return usage(fmt.Errorf("-n %d: want 1 to 1000", o.n))
+		return usage(fmt.Errorf("-n, --count %d: want 1 to 1000", o.n))
 	}
 	after := time.Now()
 	if o.after != "" {

@@ -416,7 +416,7 @@ func runTaskList(ctx context.Context, e env, o taskListOptions) error {
 	case err != nil:
 		return err
 	case f.Max < 1 || f.Max > 1000:
-		return usage(fmt.Errorf("-n %d: want 1 to 1000; --after continues a list", f.Max))
+		return usage(fmt.Errorf("-n, --max %d: want 1 to 1000; --after continues a list", f.Max))
 	}
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {

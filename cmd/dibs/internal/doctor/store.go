@@ -22,7 +22,13 @@ func Unusable(where string, err error) Finding {
 
 // cureOf is the cure of an error that is no matter of rights or addresses, and else the usual one.
 func cureOf(err error, usual string) string {
+	named, ok := errors.AsType[interface {
+		error
+		Cure() string
+	}](err)
 	switch {
+	case ok: // a setting of the server, say
+		return named.Cure()
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), "disk is full"):
 		return "Free some space there; nothing else is needed."
 	case errors.Is(err, syscall.EROFS):

@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -175,5 +176,21 @@ func TestTheWorstComesFirst(t *testing.T) {
 	}
 	if got != "bdca" || doctor.Count(all, doctor.Error) != 2 {
 		t.Errorf("%s, %d errors", got, doctor.Count(all, doctor.Error))
+	}
+}
+
+// curable is an error that knows its cure.
+type curable struct{}
+
+func (curable) Error() string { return "its binlog_format is STATEMENT" }
+func (curable) Cure() string  { return "Set it to ROW." }
+
+// An error that knows its cure is not told another one.
+func TestAnUnusableStoreHasItsOwnCure(t *testing.T) {
+	if f := doctor.Unusable("x", fmt.Errorf("open: %w", curable{})); f.Cure != "Set it to ROW." {
+		t.Errorf("%+v", f)
+	}
+	if f := doctor.Unusable("x", errors.New("refused")); !strings.Contains(f.Cure, "dibs init") {
+		t.Errorf("%+v", f)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/outbound"
 )
 
 // Variable has the address of the runtime API in a process that Lambda has started.
@@ -47,18 +48,16 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 // A Runtime is the runtime API at an address, HOST:PORT.
 type Runtime struct {
-	api    string
-	client *http.Client
+	api      string
+	client   *outbound.Client
+	patience time.Duration // bounds one answer to the API
 }
 
 // New does not connect yet.
 func New(api string) *Runtime {
 	// Neither a proxy nor a redirect is between a function and its runtime. The answer to next takes as long as there
 	// is nothing to do.
-	return &Runtime{api, &http.Client{
-		Transport:     &http.Transport{Proxy: nil, DisableCompression: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &Runtime{api, outbound.New(outbound.Options{Reuse: true}), answerTime}
 }
 
 // Serve hands each invocation to handle, and reports its answer or error, until ctx ends: then it returns nil, after
@@ -122,12 +121,7 @@ func (r *Runtime) next(ctx context.Context) (in Invocation, err error) {
 	if err != nil {
 		return in, err
 	}
-	res, err := r.client.Do(req)
-	if err != nil {
-		return in, err
-	}
-	defer res.Body.Close()
-	event, err := io.ReadAll(io.LimitReader(res.Body, mostEvent+1))
+	res, event, err := r.client.Fetch(req, 0, mostEvent+1)
 	switch {
 	case err != nil:
 		return in, err
@@ -146,9 +140,7 @@ func (r *Runtime) next(ctx context.Context) (in Invocation, err error) {
 }
 
 func (r *Runtime) post(path string, body []byte, kind string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.api+version+path, bytes.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, "http://"+r.api+version+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -156,12 +148,10 @@ func (r *Runtime) post(path string, body []byte, kind string) error {
 	if kind != "" {
 		req.Header.Set("Lambda-Runtime-Function-Error-Type", kind)
 	}
-	res, err := r.client.Do(req)
+	res, said, err := r.client.Fetch(req, r.patience, 1<<10)
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
 	if res.StatusCode != http.StatusAccepted {
 		return fmt.Errorf("%s: %s", res.Status, said)
 	}

@@ -1,0 +1,135 @@
+// Package outbound sends the HTTP requests of dibs itself: of jobs, hooks, manifests, clusters and clouds. The context
+// of a request covers every byte of the exchange, whatever the server answers.
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// maxHeaders bounds the headers of an answer, with all provisional answers (1xx) before it, in bytes.
+const maxHeaders = 64 << 10
+
+// A Client sends requests and follows no redirect. It is safe for concurrent use.
+type Client struct{ http http.Client }
+
+// Options say how a Client reaches a server.
+type Options struct {
+	// Proxy returns the proxy for a request, as in http.Transport. Default: none.
+	Proxy func(*http.Request) (*url.URL, error)
+	// TLS configures https. Default: TLS 1.2 and newer, and the system's authorities.
+	TLS *tls.Config
+	// Reuse keeps connections for other requests, and allows HTTP/2: net/http may then send a request twice. Default:
+	// each request is sent once, with HTTP/1.1, on a connection of its own.
+	Reuse bool
+}
+
+// New returns a Client. It does not connect yet.
+func New(o Options) *Client {
+	t := &http.Transport{
+		Proxy:                  o.Proxy,
+		TLSClientConfig:        o.TLS,
+		DisableKeepAlives:      !o.Reuse,
+		DisableCompression:     true, // what is kept and counted is what was sent
+		Protocols:              new(http.Protocols),
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: maxHeaders,
+	}
+	t.Protocols.SetHTTP1(true)
+	t.Protocols.SetHTTP2(o.Reuse)
+	if !o.Reuse {
+		t.DialContext = dial
+	}
+	return Of(&http.Client{Transport: t})
+}
+
+// ownContext is the key of a request's context within the context of its connection, which net/http detaches from it:
+// a proxy that never answers would keep a connection for a minute.
+type ownContext struct{}
+
+// dial makes a connection that ends with the context of the one request that it is for.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	own := ctx.Value(ownContext{}).(context.Context)
+	c, err := new(net.Dialer).DialContext(own, network, address)
+	if err == nil {
+		context.AfterFunc(own, func() { c.Close() })
+	}
+	return c, err
+}
+
+// Of returns a Client that sends requests by another one, under the same rules.
+func Of(by *http.Client) *Client {
+	c := &Client{*by}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
+}
+
+// Do sends a request. The caller closes the body of the answer. An error does not contain the address, in which there
+// may be a secret; after the end of the request's context it is that context's cause.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	res, err := c.http.Do(req.WithContext(context.WithValue(req.Context(), ownContext{}, req.Context())))
+	if err != nil {
+		return nil, why(req.Context(), err)
+	}
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		// net/http takes the connection for the caller's now, and the context does not end it any more.
+		res.Body.Close()
+		res.Body = http.NoBody
+	}
+	return res, nil
+}
+
+// Fetch sends a request and reads the answer, up to most bytes of its body, within a time (0: only the request's
+// context bounds it). Of an answer other than 2xx, the body may be incomplete. Errors are those of Do.
+func (c *Client) Fetch(req *http.Request, within time.Duration, most int64) (*http.Response, []byte, error) {
+	if within > 0 {
+		ctx, cancel := context.WithTimeoutCause(req.Context(), within, fmt.Errorf("no complete answer within %s", within))
+		defer cancel()
+		req = req.WithContext(ctx)
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, most))
+	// A server that notices by TLS that nobody listens any more may end its answer properly.
+	if (err != nil || req.Context().Err() != nil) && res.StatusCode/100 == 2 {
+		return nil, nil, why(req.Context(), err)
+	}
+	return res, body, nil
+}
+
+// SetHeaders sets the headers of a request that a user has chosen, Host among them. Those that say how the body is
+// sent are an error, because net/http would leave them out.
+func SetHeaders(req *http.Request, headers map[string]string) error {
+	for name, value := range headers {
+		switch http.CanonicalHeaderKey(name) {
+		case "Content-Length", "Transfer-Encoding", "Trailer":
+			return fmt.Errorf("the header %s cannot be set: it says how the body is sent", name)
+		case "Host":
+			req.Host = value
+		default:
+			req.Header.Set(name, value)
+		}
+	}
+	return nil
+}
+
+func why(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
