@@ -38,12 +38,21 @@ const (
 	Displace Contention = "replace"
 )
 
-// Rate bounds how many tasks of a kind are fetched, fleet-wide: Count in every Per, at most Burst at once.
+// Rate bounds how many tasks of a kind are fetched, fleet-wide: at most Count in any time of length Per, wherever it
+// begins, and at most Burst of them at once. While tasks wait, at least 15 of 16 of the Count are fetched.
 type Rate struct {
 	Count int
 	Per   time.Duration
-	// Burst is the largest burst. 0: Count.
+	// Burst is the largest burst. 0, or more than Count: Count.
 	Burst int
+}
+
+// Bursts returns Burst with its default.
+func (r Rate) Bursts() int {
+	if r.Burst <= 0 {
+		return r.Count
+	}
+	return min(r.Burst, r.Count)
 }
 
 // Check refuses a rate that would bind nothing, or everything. It accepts the zero Rate.
@@ -57,6 +66,8 @@ func (r Rate) Check() error {
 		return fmt.Errorf("its Rate has a Burst of %d", r.Burst)
 	case r.Per/time.Duration(r.Count) < time.Microsecond:
 		return fmt.Errorf("its Rate of %d in %s is more than a million a second: leave it out", r.Count, r.Per)
+	case r.Count > 1_000_000:
+		return fmt.Errorf("its Rate counts %d; want at most 1000000, in a shorter time", r.Count)
 	}
 	return nil
 }
