@@ -32,6 +32,7 @@ type session struct {
 	// reporting ends when a shutdown no longer waits for the store: ends that it has not taken by then are given up.
 	reporting context.Context
 	giveUp    context.CancelFunc
+	gaveUp    bool
 
 	buffer chan *item
 	ends   chan end
@@ -110,7 +111,7 @@ func (s *session) run(told, work context.Context) error {
 	defer patience.Stop()
 	defer context.AfterFunc(told, func() {
 		stopFetching()
-		patience.Reset(s.w.o.Grace + s.w.o.StopGrace + s.w.o.Keeper.Margin().RPCTimeout)
+		patience.Reset(s.w.o.Grace + s.w.o.StopGrace + s.w.o.Keeper.Margin().RPCTimeout/2)
 	})()
 	s.fetch(fetching) // until told, or lost
 	stopFetching()
@@ -145,7 +146,7 @@ func (s *session) unreported() {
 	s.mu.Lock()
 	n := len(s.ending)
 	s.mu.Unlock()
-	if n > 0 && s.reporting.Err() != nil {
+	if s.gaveUp = n > 0 && s.reporting.Err() != nil; s.gaveUp {
 		s.w.log.Error("ends of tasks could not be reported, and the worker waits no longer; others will run these tasks again",
 			"event", "tasks-unreported", "tasks", n)
 	}
@@ -197,12 +198,16 @@ func (s *session) overrun() {
 // leave releases the lease. Other workers rescue what could not be reported.
 func (s *session) leave(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	bound, cancel := s.bound(ctx)
+	most := s.w.o.Keeper.Margin().RPCTimeout
+	if s.gaveUp { // it has waited for the store for long
+		most /= 2
+	}
+	bound, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	if err := s.w.o.Store.Deregister(bound, s.ref); err != nil {
 		s.w.log.Warn("the store did not take the worker's end; its tasks are available again once its lease has ended", "error", err)
 	}
-	ctx, cancel = s.bound(ctx) // its own time: what locks the tasks need not lock the leases
+	ctx, cancel = context.WithTimeout(ctx, most) // what locks the tasks need not lock the leases
 	defer cancel()
 	if err := s.lease.Release(ctx); err != nil {
 		s.w.log.Warn("the worker's lease was not released; it will expire", "error", err)
