@@ -144,6 +144,9 @@ func TestNoAcceptedValueIsExtreme(t *testing.T) {
 				if b := r.Bursts(); b < 1 || b > r.Count || r.Per/time.Duration(r.Count)*time.Duration(b) <= 0 || r.Per/time.Duration(r.Count)*time.Duration(b) > r.Per {
 					t.Errorf("%+v is accepted, with a burst of %d", r, b)
 				}
+				if w := r.Window(); w < r.Per || w-r.Per > time.Second {
+					t.Errorf("%+v is accepted, with a window of %v", r, w)
+				}
 			}
 		}
 	}

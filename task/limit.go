@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -39,7 +40,7 @@ const (
 )
 
 // Rate bounds how many tasks of a kind are fetched, fleet-wide: at most Count in any time of length Per, wherever it
-// begins, and at most Burst of them at once. While tasks wait, at least 15 of 16 of the Count are fetched.
+// begins, and at most Burst of them at once. While tasks wait, at least 8 of 9 of the Count are fetched.
 type Rate struct {
 	Count int
 	Per   time.Duration
@@ -53,6 +54,13 @@ func (r Rate) Bursts() int {
 		return r.Count
 	}
 	return min(r.Burst, r.Count)
+}
+
+// Window returns for how long a fetched task counts: a sixteenth longer than Per, a second at most, because the work
+// begins a little later than its fetch.
+func (r Rate) Window() time.Duration {
+	margin := min(r.Per/16, time.Second)
+	return r.Per + min(margin, math.MaxInt64-r.Per)
 }
 
 // Check refuses a rate that would bind nothing, or everything. It accepts the zero Rate.

@@ -24,8 +24,8 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		return out, fmt.Errorf("fetch: %w", err)
 	}
 	busy, passed, begin := map[task.Hash]bool{}, map[task.ID]bool{}, time.Now()
-	fits, fresh := fits(&r), !q.known.subs.complete()
-	names := q.known.subs.turn("fetch", fits, q.known.quiet.isBusy)
+	fresh := !q.known.subs.complete()
+	var turn turn
 	looks, last := true, int64(math.MaxInt64) // at wakes, up to which one
 	for n, vain, empty := 0, 0, 0; vain < 3; n++ {
 		var f *fetch
@@ -34,7 +34,7 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 			for i := range out.Tasks {
 				f.bytes += len(out.Tasks[i].Args)
 			}
-			f.looks, f.wanted.last, f.names, f.fits, f.learns = looks, last, names, fits, n == 0
+			f.looks, f.wanted.last, f.turn = looks, last, turn
 			return f.pass()
 		})
 		if err != nil { // what was given in earlier passes is handed back by whoever does not know of it
@@ -46,7 +46,7 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		out.NextDue = f.nextDue
 		m.took(f.granted)
 		out.Tasks = append(out.Tasks, f.granted...)
-		looks, last, names = false, f.wanted.last, f.names
+		looks, last, turn = false, f.wanted.last, f.turn
 		switch {
 		case len(out.Tasks) > 0 || f.again || f.late || f.gone:
 		case len(f.wanted.wakes) > 0:
@@ -108,9 +108,7 @@ type fetch struct {
 	nextDue    time.Time
 	pauses     []driver.Pause
 	subs       []*subQueue
-	names      []subQueueName // of these, and whether others fit; learns says that it reads the next names of others
-	fits       func(subQueueName) bool
-	learns     bool
+	turn       turn
 	wanted     wanted
 	found      []candidate
 	busy       map[task.Hash]bool // limits that others had
@@ -167,12 +165,17 @@ func (f *fetch) look() (done bool, err error) {
 	var took int64
 	first := f.now.IsZero() // else what was read before is not part of it
 	f.rates, f.looked = map[string]*rate{}, map[look]bool{}
-	known, asked := subQueuesOf(f.names), time.Now()
+	learns := f.turn.fits == nil // the first pass reads the next names
+	if learns {
+		f.turn.fits = fits(&f.r)
+		f.turn.names = f.q.known.subs.turn("fetch", f.turn.fits, f.q.known.quiet.isBusy)
+	}
+	known, asked := subQueuesOf(f.turn.names), time.Now()
 	err = f.ask(func(p *packet) []reader {
 		ns := f.q.ns
 		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns)
 		readers := []reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }}
-		if f.learns {
+		if learns {
 			var names reader
 			names, learn = f.q.known.subs.addNames(p, ns)
 			readers = append(readers, names)
@@ -234,13 +237,13 @@ func kindList(kinds map[string]bool) list {
 
 // lookAgain also reads the sub-queues that were not known, as far as there is room for more.
 func (f *fetch) lookAgain(known []*subQueue, learned []subQueueName) ([]*subQueue, error) {
-	learned = slices.DeleteFunc(learned, func(at subQueueName) bool { return !f.fits(at) })
+	learned = slices.DeleteFunc(learned, func(at subQueueName) bool { return !f.turn.fits(at) })
 	learned = learned[:min(len(learned), max(mostLooked-len(known), 0))]
 	if len(learned) == 0 {
 		return known, nil
 	}
 	fresh := subQueuesOf(learned)
-	f.names = append(f.names, learned...)
+	f.turn.names = append(f.turn.names, learned...)
 	err := f.ask(func(p *packet) []reader { return f.addSubQueues(p, fresh) })
 	return append(known, fresh...), err
 }

@@ -108,6 +108,12 @@ func (s *subQueues) complete() bool {
 	return s.round
 }
 
+// A turn is the sub-queues at which a fetch looks, and which others fit.
+type turn struct {
+	names []subQueueName
+	fits  func(subQueueName) bool
+}
+
 // fits says which sub-queues a worker fetches from.
 func fits(r *driver.FetchRequest) func(subQueueName) bool {
 	queues, kinds := setOf(r.Queues), setOf(r.Kinds)

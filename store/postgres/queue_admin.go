@@ -400,7 +400,7 @@ func (t tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 		}
 		each := max(r.Per.Microseconds()/int64(r.Count), 1)
 		set, every, burst = append(set, k), append(every, each), append(burst, each*int64(r.Bursts()))
-		per, most = append(per, r.Per.Microseconds()), append(most, int32(r.Count))
+		per, most = append(per, r.Window().Microseconds()), append(most, int32(r.Count))
 	}
 	return t.db.run(ctx, "declare rates", do(sqlTasks()[15], t.ns, gone), do(sqlTasks()[16], t.ns, set, every, burst, per, most))
 }

@@ -297,7 +297,7 @@ func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 			if r.Count > 0 && r.Per > 0 {
 				each = max((r.Per / time.Duration(r.Count)).Microseconds(), 1)
 			}
-			a = append(a, kind, strconv.FormatInt(each, 10), r.Bursts(), r.Count, r.Per.Microseconds())
+			a = append(a, kind, strconv.FormatInt(each, 10), r.Bursts(), r.Count, r.Window().Microseconds())
 		}
 		_, err := q.run(ctx, "declare rates", declareScript, a)
 		return err

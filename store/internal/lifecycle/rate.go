@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A Bucket bounds how many tasks of a kind are fetched: to Most in any time of length Per, and to a burst, since it fills
-// with time.
+// A Bucket bounds how many tasks of a kind are fetched: to Most in any time of length Per (task.Rate.Window), and to a
+// burst, since it fills with time.
 type Bucket struct {
 	Each  time.Duration // the time that one task costs
 	Burst time.Duration // how far ahead of now Full may be
@@ -25,7 +25,7 @@ func BucketOf(r task.Rate) (b Bucket, bounds bool) {
 	if r.Count <= 0 || r.Per <= 0 {
 		return b, false
 	}
-	b.Per, b.Most, b.Each = r.Per, r.Count, max(r.Per/time.Duration(r.Count), time.Microsecond)
+	b.Per, b.Most, b.Each = r.Window(), r.Count, max(r.Per/time.Duration(r.Count), time.Microsecond)
 	b.Burst = b.Each * time.Duration(r.Bursts())
 	return b, true
 }
