@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 )
@@ -50,8 +51,10 @@ func (s *session) do(it *item, a *attempt) {
 		bounded, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimedOut)
 		defer cancel()
 		ctx, a.ctx = bounded, bounded
-		late := time.AfterFunc(timeout+deaf, func() { s.ignores(it, timeout) })
-		defer late.Stop()
+		if timeout < math.MaxInt64-deaf { // else it never ends
+			late := time.AfterFunc(timeout+deaf, func() { s.ignores(it, timeout) })
+			defer late.Stop()
+		}
 	}
 	defer a.returned() // before its context is given up
 	err := call(ctx, a.handler, &a.run)

@@ -3,6 +3,9 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,4 +122,91 @@ func (w *world) counted(want map[string]int64) {
 			w.Errorf("counted %d %s, want %d", got[name], name, n)
 		}
 	}
+}
+
+// A handler that fails, or panics, after the commit of its task's completion announces no other attempt: the task is
+// done. One that fails before the commit does.
+func TestAFailureAfterTheCommitAnnouncesNoAttempt(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log lockedText
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		var mu sync.Mutex
+		heard := map[queue.TaskEvent]int{}
+		wk := w.work(queue.WorkerOptions{Slots: 3,
+			Listen: func(h queue.Happening) { mu.Lock(); defer mu.Unlock(); heard[h.On]++ },
+			Mux: handler(func(ctx context.Context, r *queue.Run) error {
+				tx := &transaction{to: w.st.Queue}
+				if err := r.Complete(ctx, tx); err != nil {
+					return err
+				}
+				if string(r.Args) == `"before"` && r.Attempt == 1 {
+					return errors.New("no commit")
+				}
+				if err := tx.when(ctx); err != nil {
+					return err
+				}
+				switch string(r.Args) {
+				case `"panics"`:
+					panic("the mail")
+				case `"fails"`:
+					return errors.New("the mail could not be sent")
+				}
+				return nil
+			})})
+		for _, how := range []string{`"before"`, `"panics"`, `"fails"`} {
+			got := w.expect(w.enqueue(task.Spec{Kind: "k", Args: []byte(how)}).ID, task.Succeeded, time.Minute)
+			if want := map[bool]int{true: 2, false: 1}[how == `"before"`]; got.Attempts != want || len(got.History) != want-1 {
+				t.Errorf("%s: %d attempts, %+v", how, got.Attempts, got.History)
+			}
+		}
+		w.end(wk)
+		text := log.String()
+		if n := strings.Count(text, "will be tried again"); n != 1 {
+			t.Errorf("%d attempts are announced, want that before the commit:\n%s", n, text)
+		}
+		if n := strings.Count(text, "event=task-completed"); n != 2 {
+			t.Errorf("%d failures after a commit are told of:\n%s", n, text)
+		}
+		if heard[queue.TaskSucceeded] != 3 || heard[queue.TaskRetried] != 1 || heard[queue.TaskFailed] != 0 {
+			t.Errorf("heard %v", heard)
+		}
+		w.counted(map[string]int64{counters.Succeeded: 3, counters.Retried: 1, counters.Failed: 0})
+	})
+}
+
+// lockedText is a log that several goroutines write.
+type lockedText struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// A timeout of the longest duration is over for no handler.
+func TestTheLongestTimeoutIsNotOver(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log lockedText
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(ctx context.Context, _ *queue.Run) error {
+			time.Sleep(time.Minute)
+			return ctx.Err()
+		})})
+		for _, timeout := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2} {
+			w.expect(w.enqueue(task.Spec{Kind: "k", Options: task.Options{Timeout: timeout}}).ID, task.Succeeded, time.Hour)
+		}
+		w.end(wk)
+		if strings.Contains(log.String(), "task-deaf") {
+			t.Error(log.String())
+		}
+	})
 }

@@ -54,6 +54,7 @@ func decide(e ended) (c driver.Completion, ok bool) {
 	default:
 		e.again(&c, h)
 	}
+	c.Delay = max(c.Delay, 0) // whatever the caller's code made of it
 	return c, true
 }
 

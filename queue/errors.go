@@ -67,8 +67,8 @@ func Final(err error) error {
 	return &handled{verdict: driver.Fail, err: err}
 }
 
-// RetryAfter is an ordinary failure whose next attempt begins after d, whatever the back-off says. RetryAfter(d,
-// nil) is nil.
+// RetryAfter is an ordinary failure whose next attempt begins after d, whatever the back-off says; at once if d is
+// negative. RetryAfter(d, nil) is nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil

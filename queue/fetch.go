@@ -42,20 +42,24 @@ func (s *session) fetch(ctx context.Context) {
 	signs, poll := s.watch(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	some := newAppetite()
 	for turn := 0; ctx.Err() == nil; turn++ {
 		next := poll
-		if room := min(s.capacity()-s.count(), maxBatch); room > 0 && !s.dry.Load() {
+		if room := min(s.capacity()-s.count(), some.tasks); room > 0 && !s.dry.Load() {
 			s.dry.Store(true) // before asking: a sign that comes meanwhile must not be lost
-			f, items, err := s.ask(room, turn)
+			begun := time.Now()
+			f, items, err := s.ask(room, some.bytes, turn)
 			if err != nil {
 				if ctx.Err() != nil {
 					return
 				}
+				some.starve()
 				s.w.log.Warn("tasks could not be fetched", "error", err)
 				s.reconcile(ctx)
 				s.dry.Store(false)
 				continue
 			}
+			some.feed(time.Since(begun), s.w.o.Keeper.Margin().RPCTimeout)
 			if len(f.Tasks) == room {
 				s.dry.Store(false)
 			}
@@ -143,7 +147,7 @@ func (s *session) pass(ctx context.Context, items []*item) {
 
 // ask fetches once. The queues take turns in being the first. A shutdown waits for the answer: whatever the store
 // gives can be handed back only by who knows of it.
-func (s *session) ask(room, turn int) (f driver.Fetch, items []*item, err error) {
+func (s *session) ask(room, bytes, turn int) (f driver.Fetch, items []*item, err error) {
 	o := s.w.o
 	queues := o.Queues
 	if n := len(queues); n > 1 {
@@ -161,7 +165,7 @@ func (s *session) ask(room, turn int) (f driver.Fetch, items []*item, err error)
 	ctx, cancel := s.bound(s.work)
 	defer cancel()
 	f, err = o.Store.Fetch(ctx, driver.FetchRequest{Worker: s.ref, NotAfter: o.Keeper.NotAfter(), Queues: queues,
-		Kinds: o.Mux.kinds(), Max: room, Suspects: true, Crashers: crashers})
+		Kinds: o.Mux.kinds(), Max: room, Bytes: bytes, Suspects: true, Crashers: crashers})
 	if err != nil {
 		return f, nil, err
 	}

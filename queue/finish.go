@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -17,8 +16,9 @@ type end struct {
 	queue, kind string
 	next        bool // its end may let another one run
 	// unsure means that a transaction of the handler may have completed the task. This end holds only if it has not.
-	unsure bool
-	told   *Happening // for listeners; nil: none is to hear of it
+	unsure  bool
+	attempt int        // for the log; 0: no attempt has ended
+	told    *Happening // for listeners; nil: none is to hear of it
 }
 
 // report passes the end of a task to the finishers.
@@ -26,16 +26,16 @@ func (s *session) report(it *item, c driver.Completion) { s.hand(it, end{Complet
 
 func (s *session) hand(it *item, e end) {
 	e.queue, e.kind, e.next = it.Queue, it.Kind, it.Limit != nil || it.Suspect
+	if !e.unsure {
+		s.logFailure(&e)
+	}
 	s.drop(it, true)
 	s.ends <- e
 }
 
-// reportAttempt passes the end of an attempt to the finishers, and logs a failure.
+// reportAttempt passes the end of an attempt to the finishers.
 func (s *session) reportAttempt(it *item, a *attempt, c driver.Completion, unsure bool) {
-	e := end{Completion: c, unsure: unsure}
-	if !unsure {
-		s.logFailure(&it.Fetched, a.attempt, &c)
-	}
+	e := end{Completion: c, unsure: unsure, attempt: a.attempt}
 	if s.w.o.Listen != nil {
 		h := happeningOf(c)
 		h.of(it, a.attempt)
@@ -70,16 +70,18 @@ func (s *session) finish() {
 	}
 }
 
-// gather collects the pending ends, and first yields to goroutines that are about to report one.
+// gather collects the pending ends, as many as one call may report, and first yields to goroutines that are about to
+// report one.
 func (s *session) gather(first end) []end {
 	batch := append(make([]end, 0, 64), first)
-	for yielded := false; len(batch) < maxBatch; {
+	size := first.weight()
+	for yielded := false; len(batch) < maxBatch && size < mostReported; {
 		select {
 		case e, ok := <-s.ends:
 			if !ok {
 				return batch
 			}
-			batch = append(batch, e)
+			batch, size = append(batch, e), size+e.weight()
 		default:
 			if yielded {
 				return batch
@@ -91,8 +93,9 @@ func (s *session) gather(first end) []end {
 	return batch
 }
 
-// send repeats until the store has answered or the lease is lost. After a loss the tasks are rescued, and reports
-// about them would be refused.
+// send repeats until the store has answered, the lease is lost or the shutdown is over. After a loss the tasks are
+// rescued, and reports about them would be refused. After a silence it sends the halves of a batch separately: all of it
+// may be more than the link carries in time.
 func (s *session) send(batch []end) {
 	if batch = s.uncommitted(batch); len(batch) == 0 {
 		return
@@ -102,7 +105,7 @@ func (s *session) send(batch []end) {
 		ends[i] = batch[i].Completion
 	}
 	for pause := 50 * time.Millisecond; !s.lost(); pause = min(2*pause, time.Second) {
-		ctx, cancel := s.bound(context.Background())
+		ctx, cancel := s.bound(s.reporting)
 		st, err := s.w.o.Store.Finish(ctx, s.ref, ends)
 		cancel()
 		if err == nil {
@@ -114,6 +117,11 @@ func (s *session) send(batch []end) {
 			return
 		}
 		s.rest(pause)
+		if n := len(batch); n > 1 && errors.Is(err, ErrUnavailable) {
+			s.send(batch[:n/2])
+			s.send(batch[n/2:])
+			return
+		}
 	}
 }
 
@@ -147,6 +155,7 @@ func (s *session) rest(d time.Duration) {
 	select {
 	case <-t.C:
 	case <-s.lease.Lost():
+	case <-s.reporting.Done():
 	}
 }
 
@@ -157,7 +166,7 @@ func (s *session) uncommitted(batch []end) []end {
 		return batch
 	}
 	for pause := 50 * time.Millisecond; !s.lost(); pause = min(2*pause, time.Second) {
-		ctx, cancel := s.bound(context.Background())
+		ctx, cancel := s.bound(s.reporting)
 		mine, err := s.w.o.Store.Running(ctx, s.ref, false)
 		cancel()
 		if err == nil {
@@ -181,10 +190,14 @@ func (s *session) settled(batch []end, mine []driver.RunningTask) (left []end) {
 		switch {
 		case !e.unsure:
 			left = append(left, *e)
-		case runs[e.Ref]:
+		case runs[e.Ref] && e.forgot():
 			e.unsure = false
 			s.w.log.Error("a handler completed its task in a transaction that was not committed when it returned; the attempt has failed",
 				"event", "task-uncommitted", "kind", e.kind, "queue", e.queue, "task", e.ID)
+			left = append(left, *e)
+		case runs[e.Ref]: // it rolled back, and said why
+			e.unsure = false
+			s.logFailure(e)
 			left = append(left, *e)
 		default:
 			s.completed(e)
@@ -193,8 +206,15 @@ func (s *session) settled(batch []end, mine []driver.RunningTask) (left []end) {
 	return left
 }
 
+// forgot reports whether the handler returned nil although its transaction may not have been committed.
+func (e *end) forgot() bool { return e.Error == ErrUncommitted.Error() }
+
 // completed records that the handler's transaction has completed its task.
 func (s *session) completed(e *end) {
+	if !e.forgot() {
+		s.w.log.Warn("a task is done, because its handler committed that; the handler failed after it",
+			"event", "task-completed", "kind", e.kind, "queue", e.queue, "task", e.ID, "attempt", e.attempt, "error", e.Error)
+	}
 	s.mu.Lock()
 	delete(s.ending, e.ID)
 	s.mu.Unlock()
@@ -209,10 +229,12 @@ func (s *session) completed(e *end) {
 	}
 }
 
-// lost reports whether the session's lease is lost.
+// lost reports whether nothing more is reported: the session's lease is lost, or its shutdown is over.
 func (s *session) lost() bool {
 	select {
 	case <-s.lease.Lost():
+		return true
+	case <-s.reporting.Done():
 		return true
 	default:
 		return false

@@ -120,19 +120,21 @@ func (l *listener) tell(h Happening) {
 }
 
 // logFailure logs that an attempt failed, panicked or timed out (promise 24).
-func (s *session) logFailure(f *driver.Fetched, attempt int, c *driver.Completion) {
+func (s *session) logFailure(e *end) {
 	words := "a task's attempt failed; it will be tried again"
 	switch {
-	case c.Verdict == driver.Fail:
+	case e.attempt == 0:
+		return
+	case e.Verdict == driver.Fail:
 		words = "a task failed; it will not be tried again"
-	case c.Verdict != driver.Retry:
+	case e.Verdict != driver.Retry:
 		return
 	}
-	attrs := []any{"event", "task-" + c.Outcome, "kind", f.Kind, "queue", f.Queue, "task", f.ID, "attempt", attempt, "error", c.Error}
-	if c.Verdict == driver.Retry {
-		attrs = append(attrs, "again", c.Delay.Round(time.Millisecond))
+	attrs := []any{"event", "task-" + e.Outcome, "kind", e.kind, "queue", e.queue, "task", e.ID, "attempt", e.attempt, "error", e.Error}
+	if e.Verdict == driver.Retry {
+		attrs = append(attrs, "again", e.Delay.Round(time.Millisecond))
 	} else {
-		attrs = append(attrs, "reason", c.Reason)
+		attrs = append(attrs, "reason", e.Reason)
 	}
 	s.w.log.Warn(words, attrs...)
 }

@@ -74,8 +74,7 @@ func (s *session) conclude(it *item, a *attempt) {
 	it.mu.Unlock()
 	s.w.tally.Took(it.Queue, it.Kind, counters.Wait, a.started.Sub(it.RunAt))
 	s.w.tally.Took(it.Queue, it.Kind, counters.Work, a.took)
-	unsure := a.run.done && a.says.err == nil
-	if unsure { // what holds if it was not committed: the finishers find that out
+	if a.run.done && a.says.err == nil { // what holds if it was not committed: the finishers find that out
 		a.says = opinion{err: ErrUncommitted, text: ErrUncommitted.Error()}
 	}
 	c, ok := decide(a.ended)
@@ -83,7 +82,7 @@ func (s *session) conclude(it *item, a *attempt) {
 		s.drop(it, false)
 		return
 	}
-	s.reportAttempt(it, a, c, unsure)
+	s.reportAttempt(it, a, c, a.run.done)
 }
 
 // started has the store record that the work begins. It returns false if that fails, and the task is given up or

@@ -25,12 +25,7 @@ func (s *session) putOff(batch []end, st []driver.Status) ([]end, []driver.Statu
 		return batch, st
 	}
 	s.late.Go(func() {
-		t := time.NewTimer(offFor)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-s.lease.Lost():
-		}
+		s.rest(offFor)
 		s.send(later)
 	})
 	return now, answers

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +26,14 @@ type session struct {
 	ref   lease.Ref
 	lease *lease.Lease
 
-	slots  sync.WaitGroup
-	work   context.Context // of all tasks; its cause is the loss, or the shutdown
-	end    context.CancelCauseFunc
+	slots sync.WaitGroup
+	work  context.Context // of all tasks; its cause is the loss, or the shutdown
+	end   context.CancelCauseFunc
+	// reporting ends when a shutdown no longer waits for the store: ends that it has not taken by then are given up.
+	reporting context.Context
+	giveUp    context.CancelFunc
+	gaveUp    bool
+
 	buffer chan *item
 	ends   chan end
 	wake   chan struct{}  // tells the fetcher that something changed
@@ -87,6 +93,8 @@ func (s *session) join(ctx context.Context) error {
 func (s *session) run(told, work context.Context) error {
 	s.work, s.end = context.WithCancelCause(work)
 	defer s.end(nil)
+	s.reporting, s.giveUp = context.WithCancel(context.Background())
+	defer s.giveUp()
 	var finishers, others sync.WaitGroup
 	for range s.w.o.Slots {
 		s.slots.Go(s.slot)
@@ -99,9 +107,13 @@ func (s *session) run(told, work context.Context) error {
 	others.Go(func() { s.maintain(aside) })
 
 	fetching, stopFetching := context.WithCancel(work)
-	undo := context.AfterFunc(told, stopFetching)
+	patience := time.AfterFunc(math.MaxInt64, s.giveUp)
+	defer patience.Stop()
+	defer context.AfterFunc(told, func() {
+		stopFetching()
+		patience.Reset(s.w.o.Grace + s.w.o.StopGrace + s.w.o.Keeper.Margin().RPCTimeout/2)
+	})()
 	s.fetch(fetching) // until told, or lost
-	undo()
 	stopFetching()
 
 	disowned := context.Cause(s.work) == errDisowned
@@ -114,13 +126,30 @@ func (s *session) run(told, work context.Context) error {
 	others.Wait() // they hand tasks back, too
 	if err == nil {
 		close(s.ends)
+		defer time.AfterFunc(reportFor, s.giveUp).Stop()
 		finishers.Wait()
 		s.late.Wait()
+		s.unreported()
 	}
 	if err == nil && disowned {
 		return errDisowned
 	}
 	return err
+}
+
+// reportFor is how long the ends of tasks may take to be reported once all slots have ended. A store that takes none (a
+// table is locked, a disk is full) must not keep the process from ending.
+const reportFor = 10 * time.Second
+
+// unreported logs how many ends the store has not taken.
+func (s *session) unreported() {
+	s.mu.Lock()
+	n := len(s.ending)
+	s.mu.Unlock()
+	if s.gaveUp = n > 0 && s.reporting.Err() != nil; s.gaveUp {
+		s.w.log.Error("ends of tasks could not be reported, and the worker waits no longer; others will run these tasks again",
+			"event", "tasks-unreported", "tasks", n)
+	}
 }
 
 // await waits for the slots to end: by themselves within the grace, then by canceling their tasks.
@@ -168,11 +197,18 @@ func (s *session) overrun() {
 
 // leave releases the lease. Other workers rescue what could not be reported.
 func (s *session) leave(ctx context.Context) error {
-	ctx, cancel := s.bound(context.WithoutCancel(ctx))
-	defer cancel()
-	if err := s.w.o.Store.Deregister(ctx, s.ref); err != nil {
-		s.w.log.Warn("the store did not take the worker's end; its lease will expire", "error", err)
+	ctx = context.WithoutCancel(ctx)
+	most := s.w.o.Keeper.Margin().RPCTimeout
+	if s.gaveUp { // it has waited for the store for long
+		most /= 2
 	}
+	bound, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	if err := s.w.o.Store.Deregister(bound, s.ref); err != nil {
+		s.w.log.Warn("the store did not take the worker's end; its tasks are available again once its lease has ended", "error", err)
+	}
+	ctx, cancel = context.WithTimeout(ctx, most) // what locks the tasks need not lock the leases
+	defer cancel()
 	if err := s.lease.Release(ctx); err != nil {
 		s.w.log.Warn("the worker's lease was not released; it will expire", "error", err)
 	}

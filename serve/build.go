@@ -147,7 +147,7 @@ func (s *service) command(spec *job.Spec, env []string) (run.Target, error) {
 	c, home := spec.Command, s.homes[spec.Policy.Scope]
 	t := command.Target{Args: c.Argv(), Dir: c.Dir, Env: env, Enter: s.inner.Enter, Umask: c.Umask, Nice: c.Nice,
 		Leftovers: backend.Leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
-		OnLeftovers: func(pids []int) {
+		OnLeftovers: func(_ int, pids []int) {
 			home.Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
 				Reason: fmt.Sprintf("the command has ended, but processes that it started still run, so its lease is still held: %v", pids)})
 		}}

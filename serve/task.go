@@ -3,10 +3,12 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/queue"
@@ -14,13 +16,20 @@ import (
 	"github.com/dibs-run/dibs/run/command"
 )
 
+// leftoversAfter is how long after its command's end a task that still waits for processes of it is worth a line.
+const leftoversAfter = 2 * time.Second
+
 // do runs the command for one task.
 func (w *Worker) do(ctx context.Context, r *queue.Run) error {
 	runID := run.NewID()
 	tail := w.output(r, runID)
 	id := strconv.FormatInt(int64(r.ID), 10)
 	t := command.Target{Args: w.o.Command, Input: r.Args, Env: w.inner.Environ(os.Environ()), Enter: w.inner.Enter, ExtraEnv: []string{
-		"DIBS_TASK=" + id, "DIBS_KIND=" + r.Kind, "DIBS_QUEUE=" + r.Queue, "DIBS_TAGS=" + strings.Join(r.Tags, ",")}}
+		"DIBS_TASK=" + id, "DIBS_KIND=" + r.Kind, "DIBS_QUEUE=" + r.Queue, "DIBS_TAGS=" + strings.Join(r.Tags, ",")},
+		LeftoversAfter: leftoversAfter, OnLeftovers: func(status int, pids []int) {
+			w.log.Warn("a task's command has ended, but processes that it started still run: the task, its slot and its keys wait for them",
+				"event", "task-leftovers", "task", r.ID, "kind", r.Kind, "queue", r.Queue, "attempt", r.Attempt, "status", status, "processes", pids)
+		}}
 	res := t.Attempt(ctx, run.Call{Run: run.Record{ID: runID, Job: r.Queue + "/" + r.Kind, Token: r.Token}, Attempt: r.Attempt,
 		Lease: r.Lease, IdempotencyKey: "task/" + id, StopGrace: w.o.StopGrace, Output: tail})
 	if res.Recorded != nil {
@@ -37,6 +46,9 @@ func (w *Worker) do(ctx context.Context, r *queue.Run) error {
 	err := res.Err
 	if err == nil {
 		err = fmt.Errorf("exit status %d", res.Status)
+	}
+	if !res.Stopped && errors.Is(context.Cause(ctx), queue.ErrTimedOut) {
+		err = fmt.Errorf("%w; processes that it started went on until the task's time was over", err)
 	}
 	if end := tail.End(); end != "" {
 		err = fmt.Errorf("%w\n%s", err, end)

@@ -64,10 +64,26 @@ func (s *Spec) checkArgs() error {
 		return &SpecError{"args", fmt.Sprintf("%d bytes are too many: want at most %d; store large data elsewhere, and pass its location", len(s.Args), MaxArgs)}
 	case !json.Valid(s.Args):
 		return &SpecError{"args", "not valid JSON: " + json.Unmarshal(s.Args, new(any)).Error()}
-	case !utf8.Valid(s.Args) || bytes.Contains(s.Args, []byte(`\u0000`)):
+	case !utf8.Valid(s.Args) || escapesNUL(s.Args):
 		return &SpecError{"args", "want UTF-8 without the character U+0000, which some stores cannot keep"}
 	}
 	return nil
+}
+
+// escapesNUL reports whether a string in valid JSON has the character U+0000, as an escape. The text \\u0000, in which
+// the backslash is escaped, is six other characters.
+func escapesNUL(b []byte) bool {
+	for i := bytes.IndexByte(b, '\\'); i >= 0 && i+1 < len(b); {
+		if bytes.HasPrefix(b[i+1:], []byte("u0000")) {
+			return true
+		}
+		next := bytes.IndexByte(b[i+2:], '\\') // behind what this one escapes
+		if next < 0 {
+			return false
+		}
+		i += 2 + next
+	}
+	return false
 }
 
 func (s *Spec) checkTimes() error {

@@ -3,6 +3,7 @@ package task_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -95,5 +96,103 @@ func TestColdIsJSON(t *testing.T) {
 		if err := new(task.Spec).UnmarshalOptions([]byte(damaged)); err == nil {
 			t.Errorf("%s was read", damaged)
 		}
+	}
+}
+
+// Only an escape is the character U+0000: its backslash is not escaped itself.
+func TestTheTextOfAnEscapeIsAccepted(t *testing.T) {
+	for args, ok := range map[string]bool{
+		`"\u0000"`: false, `"a\\\u0000b"`: false, `{"\u0000":1}`: false, `["\n\u0000"]`: false,
+		`"\\u0000"`: true, `{"re":"[\\u0000-\\u001f]"}`: true, `"\\\\u0000"`: true, `"\u00001"`: false, `"\u0001"`: true, `"u0000"`: true, `"\\"`: true,
+	} {
+		s := task.Spec{Kind: "k", Args: []byte(args)}
+		var value any
+		if err := json.Unmarshal(s.Args, &value); err != nil {
+			t.Fatalf("%s: %v", args, err)
+		}
+		if has := strings.Contains(fmt.Sprint(value), "\x00"); has == ok {
+			t.Fatalf("%s has U+0000: %v; the table says %v", args, has, !ok)
+		}
+		if err := s.Check(); (err == nil) != ok {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// Whatever Check accepts has sane bounds, at the extremes of every duration and count; what it refuses, it names.
+func TestNoAcceptedValueIsExtreme(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	durations := []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64/10 - 1, math.MaxInt64 / 10, math.MaxInt64/10 + 1, math.MaxInt64 - 1, math.MaxInt64}
+	counts := []int{math.MinInt, -1, 0, 1, 1_000_000, 1_000_001, math.MaxInt32 + 1, math.MaxInt}
+	var specs []task.Spec
+	for _, d := range durations {
+		for _, at := range []time.Time{{}, now, time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+			u := task.Unique{Key: "u", Until: task.UntilStarted, Again: task.Debounce, MaxWait: max(d/2, 0)}
+			specs = append(specs, task.Spec{Delay: d, RunAt: at}, task.Spec{Delay: d, RunAt: at, Unique: &u}, task.Spec{Delay: d, Unique: &task.Unique{Key: "u", Until: task.UntilStarted, Again: task.Debounce}})
+		}
+		specs = append(specs, task.Spec{Options: task.Options{Timeout: d}}, task.Spec{Unique: &task.Unique{Key: "u", Window: d}}, task.Spec{Delay: 1, Unique: &task.Unique{Key: "u", MaxWait: d}},
+			task.Spec{Options: task.Options{Backoff: &task.Backoff{List: []time.Duration{d}}}}, task.Spec{Options: task.Options{Backoff: &task.Backoff{Base: d, Cap: d, Factor: 1000}}})
+	}
+	for _, n := range counts {
+		specs = append(specs, task.Spec{Priority: n}, task.Spec{Options: task.Options{MaxAttempts: n}}, task.Spec{Options: task.Options{MaxCrashes: n}}, task.Spec{Options: task.Options{MaxSnoozes: n}}, task.Spec{Limit: &task.Limit{Key: "l", Max: n}})
+		for _, d := range durations {
+			for _, burst := range counts {
+				r := task.Rate{Count: n, Per: d, Burst: burst}
+				if r.Check() != nil || r == (task.Rate{}) {
+					continue
+				}
+				if b := r.Bursts(); b < 1 || b > r.Count || r.Per/time.Duration(r.Count)*time.Duration(b) <= 0 || r.Per/time.Duration(r.Count)*time.Duration(b) > r.Per {
+					t.Errorf("%+v is accepted, with a burst of %d", r, b)
+				}
+				if w := r.Window(); w < r.Per || w-r.Per > time.Second {
+					t.Errorf("%+v is accepted, with a window of %v", r, w)
+				}
+			}
+		}
+	}
+	sane := func(s *task.Spec, what string, d time.Duration) {
+		if d < 0 {
+			t.Errorf("%+v: %s is %v", s, what, d)
+		}
+		if err := task.CheckInstant(what, now.Add(d)); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	refused := 0
+	for _, s := range specs {
+		s.Kind = "k"
+		if err := s.Check(); err != nil {
+			var spec *task.SpecError
+			if !errors.As(err, &spec) || spec.Field == "" {
+				t.Errorf("%+v: %v", s, err)
+			}
+			refused++
+			continue
+		}
+		sane(&s, "delay", s.Delay)
+		sane(&s, "timeout", s.Timeout)
+		if s.Backoff != nil {
+			for _, n := range []int{1, 2, 1_000_000} {
+				sane(&s, "back-off", s.Backoff.After(n))
+			}
+		}
+		if u := s.Unique; u != nil {
+			sane(&s, "longest", u.Longest(s.Delay))
+			sane(&s, "window", u.Window)
+			if u.Again == task.Debounce && u.Longest(s.Delay) < s.Delay && u.MaxWait == 0 {
+				t.Errorf("%+v: it may wait for %v at most", s, u.Longest(s.Delay))
+			}
+		}
+		for what, n := range map[string]int{"attempts": s.AttemptBudget(), "crashes": s.CrashBudget(), "snoozes": s.SnoozeBudget()} {
+			if n < 1 || n > 1_000_000 {
+				t.Errorf("%+v: %d %s", s, n, what)
+			}
+		}
+		if s.Limit != nil && (s.Limit.Slots() < 1 || s.Limit.Slots() > 1_000_000) {
+			t.Errorf("%+v: %d slots", s, s.Limit.Slots())
+		}
+	}
+	if refused == 0 || refused == len(specs) {
+		t.Errorf("%d of %d are refused", refused, len(specs))
 	}
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -38,12 +39,28 @@ const (
 	Displace Contention = "replace"
 )
 
-// Rate bounds how many tasks of a kind are fetched, fleet-wide: Count in every Per, at most Burst at once.
+// Rate bounds how many tasks of a kind are fetched, fleet-wide: at most Count in any time of length Per, wherever it
+// begins, and at most Burst of them at once. While tasks wait, at least 8 of 9 of the Count are fetched.
 type Rate struct {
 	Count int
 	Per   time.Duration
-	// Burst is the largest burst. 0: Count.
+	// Burst is the largest burst. 0, or more than Count: Count.
 	Burst int
+}
+
+// Bursts returns Burst with its default.
+func (r Rate) Bursts() int {
+	if r.Burst <= 0 {
+		return r.Count
+	}
+	return min(r.Burst, r.Count)
+}
+
+// Window returns for how long a fetched task counts: a sixteenth longer than Per, a second at most, because the work
+// begins a little later than its fetch.
+func (r Rate) Window() time.Duration {
+	margin := min(r.Per/16, time.Second)
+	return r.Per + min(margin, math.MaxInt64-r.Per)
 }
 
 // Check refuses a rate that would bind nothing, or everything. It accepts the zero Rate.
@@ -57,6 +74,8 @@ func (r Rate) Check() error {
 		return fmt.Errorf("its Rate has a Burst of %d", r.Burst)
 	case r.Per/time.Duration(r.Count) < time.Microsecond:
 		return fmt.Errorf("its Rate of %d in %s is more than a million a second: leave it out", r.Count, r.Per)
+	case r.Count > 1_000_000:
+		return fmt.Errorf("its Rate counts %d; want at most 1000000, in a shorter time", r.Count)
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package task
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Unique allows only one task with the same key. The key is always explicit.
 type Unique struct {
@@ -24,6 +27,9 @@ func (u *Unique) Hash(kind string) Hash { return hash("unique", kind, u.Shared, 
 func (u *Unique) Longest(delay time.Duration) time.Duration {
 	if u.MaxWait > 0 {
 		return u.MaxWait
+	}
+	if delay > math.MaxInt64/10 {
+		return math.MaxInt64
 	}
 	return 10 * delay
 }

@@ -1,7 +1,11 @@
 package counters_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/counters"
@@ -37,4 +41,52 @@ func TestAdmissionsAreCounted(t *testing.T) {
 	if len(sums) != 2 || sums[counters.Enqueued] != 3 || sums[counters.Duplicate+":finished"] != 1 {
 		t.Errorf("%v", sums)
 	}
+}
+
+// counting is a store that notes how many sums a call writes, and takes so many calls.
+type counting struct {
+	driver.Store
+	takes int
+	calls []int
+	sums  map[string]int64
+}
+
+func (c *counting) Count(_ context.Context, counts []driver.Count) error {
+	if c.calls = append(c.calls, len(counts)); len(c.calls) > c.takes {
+		return errors.New("not now")
+	}
+	for _, n := range counts {
+		c.sums[n.Kind+n.Name] += n.N
+	}
+	return nil
+}
+
+// The sums of thousands of kinds are written in parts, each once: what the store does not take is written later.
+// Holds: promise 26.
+func TestSumsAreWrittenInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counting{takes: 2, sums: map[string]int64{}}
+		tally := counters.New(c)
+		const kinds = 3000
+		for i := range kinds {
+			tally.Add("q", fmt.Sprint(i), counters.Succeeded)
+			tally.Add("q", fmt.Sprint(i), counters.Failed)
+		}
+		time.Sleep(6 * time.Second)
+		c.takes = 1000
+		tally.Close()
+		if len(c.sums) != 2*kinds {
+			t.Errorf("%d of %d sums are written", len(c.sums), 2*kinds)
+		}
+		for name, n := range c.sums {
+			if n != 1 {
+				t.Fatalf("%s is %d", name, n)
+			}
+		}
+		for _, n := range c.calls {
+			if n > 1000 {
+				t.Errorf("a call writes %d sums", n)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 	"math/bits"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -11,8 +12,14 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// tallyEvery is how long counts are gathered before they are written.
-const tallyEvery = 5 * time.Second
+const (
+	// tallyEvery is how long counts are gathered before they are written, and how long writing them may take. closing is
+	// how long it may take at the end.
+	tallyEvery = 5 * time.Second
+	closing    = time.Second
+	// mostCounted is how many sums one call writes.
+	mostCounted = 1000
+)
 
 // A Tally gathers counts of one process and writes sums. A thousand duplicates of one key cost one write, and all of
 // them are counted. It has no goroutine: a timer runs while there is something to write. It is safe for concurrent
@@ -78,19 +85,28 @@ var buckets = func() (b [32]string) {
 // numbers arrive.
 func (t *Tally) flush() {
 	t.mu.Lock()
-	counts := t.counts
+	counts, most := t.counts, tallyEvery
+	if t.closed {
+		most = closing
+	}
 	t.counts, t.timer = map[counted]int64{}, nil
 	t.mu.Unlock()
-	batch := make([]driver.Count, 0, len(counts))
+	all := make([]driver.Count, 0, len(counts))
 	for c, n := range counts {
-		batch = append(batch, driver.Count{Minute: time.Unix(c.minute*60, 0).UTC(), Queue: c.queue, Kind: c.kind, Name: c.name, N: n})
+		all = append(all, driver.Count{Minute: time.Unix(c.minute*60, 0).UTC(), Queue: c.queue, Kind: c.kind, Name: c.name, N: n})
 	}
-	if len(batch) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), tallyEvery)
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	if err := t.store.Count(ctx, batch); err == nil {
+	var err error
+	for batch := range slices.Chunk(all, mostCounted) { // thousands of kinds have tens of thousands of sums
+		if err = t.store.Count(ctx, batch); err != nil {
+			break
+		}
+		for _, c := range batch {
+			delete(counts, counted{c.Minute.Unix() / 60, c.Queue, c.Kind, c.Name})
+		}
+	}
+	if err == nil {
 		return
 	}
 	t.mu.Lock()

@@ -16,9 +16,17 @@ type FetchRequest struct {
 	Queues, Kinds []string
 	// Max is the most tasks in all, 1 to 1,000.
 	Max int
+	// Bytes bounds the arguments of all tasks together, as a store counts them: a store may count what it keeps beside
+	// them too. One task is given whatever its size. 0: no bound.
+	Bytes int
 	// Suspects allows at most one suspect among the tasks, and Crashers allows that suspect to be one that took a
 	// worker down before (rule Q4).
 	Suspects, Crashers bool
+}
+
+// Sates reports whether a task with so many bytes of arguments is too much, after others with given bytes together.
+func (r *FetchRequest) Sates(given, args int) bool {
+	return r.Bytes > 0 && given > 0 && given+args > r.Bytes
 }
 
 // Fetch is the answer to a FetchRequest.
@@ -26,7 +34,7 @@ type Fetch struct {
 	Now   time.Time
 	Tasks []Fetched
 	// NextDue is the earliest instant at which a task of the queues becomes due; zero: none known. If it is not
-	// after Now, there is more to do than one step does: ask again.
+	// after Now, there is more to do than one step does, or more to give than Bytes allows: ask again.
 	NextDue time.Time
 	// Late means that the request came after its NotAfter; Gone means that the worker's lease is not live.
 	Late, Gone bool

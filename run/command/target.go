@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,9 +46,10 @@ type Target struct {
 	Input []byte
 	// Signals are forwarded to the command's process group while it runs. Default: none.
 	Signals <-chan os.Signal
-	// OnLeftovers, if not nil, is called with the pids of processes that still run 10 s after the main process
-	// ended (rule L7), on a goroutine of its own.
-	OnLeftovers func(pids []int)
+	// OnLeftovers, if not nil, is called with the main process's exit status and the pids of processes that still run
+	// LeftoversAfter after its end (rule L7), on a goroutine of its own. Default 10 s.
+	OnLeftovers    func(status int, pids []int)
+	LeftoversAfter time.Duration
 }
 
 // An Entrance is called when a command is about to start as a user; nil is this process's own. It returns variables
@@ -66,7 +68,7 @@ func (e Entrance) enter(u *User) (env []string, leave func()) {
 // lookAgain is how often a loss is looked at again while the command ends.
 const lookAgain = 100 * time.Millisecond
 
-// leftoversAfter is when leftovers are worth an event.
+// leftoversAfter is the default of Target.LeftoversAfter.
 const leftoversAfter = 10 * time.Second
 
 // Attempt runs the command, and returns when it and everything that it started are gone.
@@ -218,7 +220,7 @@ func (t Target) attend(ctx context.Context, p *Process, c run.Call) (e ending) {
 	ended := func(x Exit) {
 		e.Exit, exited = x, nil
 		e.stopped = e.stopped || x.ByDeadline
-		late = time.After(leftoversAfter)
+		late = time.After(cmp.Or(t.LeftoversAfter, leftoversAfter))
 	}
 	// The main process's own end fixes the outcome (rule L7), also where it is heard of only now.
 	stopping := func() {
@@ -235,7 +237,7 @@ func (t Target) attend(ctx context.Context, p *Process, c run.Call) (e ending) {
 			ended(x)
 		case <-late:
 			if pids := p.Leftovers(); len(pids) > 0 && t.OnLeftovers != nil {
-				go t.OnLeftovers(pids) // beside: a loss must find nobody busy here
+				go t.OnLeftovers(e.Status, pids) // beside: a loss must find nobody busy here
 			}
 		case sig := <-t.Signals:
 			e.forwarded = sig

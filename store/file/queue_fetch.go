@@ -54,7 +54,9 @@ func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.
 			return err
 		}
 		f := fetch{txn: b, r: r, left: mostAtOnce / 2, rates: map[string]*rate{}}
-		f.suspect = slices.ContainsFunc(sofar, func(t driver.Fetched) bool { return t.Suspect })
+		for i := range sofar {
+			f.suspect, f.bytes = f.suspect || sofar[i].Suspect, f.bytes+len(sofar[i].Args)
+		}
 		if err := f.prepare(); err != nil {
 			return err
 		}
@@ -68,12 +70,12 @@ func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.
 			if err != nil {
 				return err
 			}
-			if rounds || f.left <= 0 || len(f.limits) >= mostLimits {
+			if rounds || f.left <= 0 || f.sated || len(f.limits) >= mostLimits {
 				f.nextDue = f.now
 			}
 		}
 		out.Tasks, out.NextDue = f.given, f.nextDue
-		more = len(f.given) == r.Max || f.left <= 0 || f.moreDue || len(f.limits) >= mostLimits
+		more = !f.sated && (len(f.given) == r.Max || f.left <= 0 || f.moreDue || len(f.limits) >= mostLimits)
 		if len(f.given) == 0 {
 			return nil
 		}
@@ -94,6 +96,8 @@ type fetch struct {
 	given   []driver.Fetched
 	left    int  // how many tasks it may still meet, beside those that it gives
 	suspect bool // one was given
+	bytes   int  // of the arguments of those that were given
+	sated   bool // there is another one, and its arguments are too many
 	held    bool // slots of limits are held back, as grants are (rules Q5, L9)
 	nextDue time.Time
 	moreDue bool // more is due than it has made available
@@ -125,7 +129,7 @@ func (f *fetch) from(name string) error {
 			return err
 		}
 	}
-	for f.left > 0 {
+	for f.left > 0 && !f.sated {
 		if err := f.settleDisturbed(); err != nil { // by what became due, or was met before
 			return err
 		}
@@ -286,6 +290,9 @@ func (f *fetch) dispatchAll(all []candidate) (met int, err error) {
 		if t.limit != 0 && f.held {
 			continue
 		}
+		if f.sated = f.r.Sates(f.bytes, len(t.Args)); f.sated {
+			return met, nil
+		}
 		met++
 		if err := f.dispatch(t, c.rate); err != nil {
 			return met, err
@@ -334,7 +341,7 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	}
 	if r != nil {
 		r.Take(f.now)
-		if err := f.exec("rate_use", micros(r.Full), r.kind); err != nil {
+		if err := f.exec("rate_use", micros(r.Full), r.Taken.String(), r.kind); err != nil {
 			return err
 		}
 	}
@@ -342,7 +349,7 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	if err := f.move(t, from); err != nil {
 		return err
 	}
-	f.given = append(f.given, t.Given())
+	f.given, f.bytes = append(f.given, t.Given()), f.bytes+len(t.Args)
 	return nil
 }
 
@@ -375,8 +382,9 @@ type rate struct {
 func readRate(row scanner) (*rate, error) {
 	var r rate
 	var full int64
-	err := row.Scan(&r.kind, &r.Each, &r.Burst, &full)
-	r.Full = instantOf(full)
+	var taken string
+	err := row.Scan(&r.kind, &r.Each, &r.Burst, &full, &r.Per, &r.Most, &taken)
+	r.Full, r.Taken = instantOf(full), lifecycle.ParseTaken(taken)
 	return &r, err
 }
 
@@ -396,7 +404,7 @@ func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
 			for _, kind := range kinds {
 				var err error
 				if k, bounds := lifecycle.BucketOf(rates[kind]); bounds {
-					err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst))
+					err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst), int64(k.Per), k.Most)
 				} else {
 					err = b.exec("rate_delete", kind)
 				}

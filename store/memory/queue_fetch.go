@@ -21,7 +21,7 @@ func (q tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, 
 				f.from(name)
 			}
 			out.Tasks, out.NextDue = f.given, f.nextDue
-			if f.left <= 0 && len(f.given) < r.Max {
+			if f.sated || f.left <= 0 && len(f.given) < r.Max {
 				out.NextDue = now
 			}
 		}
@@ -42,6 +42,8 @@ type fetch struct {
 	given   []driver.Fetched
 	left    int  // how many tasks it may still meet in vain
 	suspect bool // one was given
+	bytes   int  // of the arguments of those that were given
+	sated   bool // there is another one, and its arguments are too many
 	nextDue time.Time
 }
 
@@ -55,9 +57,12 @@ func (f *fetch) from(name string) {
 		}
 	}
 	var held []*taskRow
-	for len(f.given) < f.r.Max && f.left > 0 {
+	for len(f.given) < f.r.Max && f.left > 0 && !f.sated {
 		t := f.first(subs)
 		if t == nil {
+			break
+		}
+		if f.sated = f.r.Sates(f.bytes, len(t.Args)); f.sated {
 			break
 		}
 		if t.limit != nil && f.b.holdUntil.After(f.now) { // slots are held back as grants are (rules Q5, L9)
@@ -152,7 +157,7 @@ func (f *fetch) give(t *taskRow) {
 	f.suspect = f.suspect || t.Suspect
 	given := t.Given()
 	given.Spec = t.Spec.Clone()
-	f.given = append(f.given, given)
+	f.given, f.bytes = append(f.given, given), f.bytes+len(given.Args)
 }
 
 func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
@@ -164,7 +169,7 @@ func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 				delete(q.rates, kind)
 				continue
 			case had != nil:
-				b.Full = had.Full
+				b.Full, b.Taken = had.Full, had.Taken
 			}
 			q.rates[kind] = &b
 		}

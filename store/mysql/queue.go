@@ -50,7 +50,8 @@ type txn struct {
 
 	worker      lease.Ref // its lease must be live
 	notAfter    time.Time
-	pausedSince list // when the pauses began that the step knows, and 0; nil: it has nothing to do with pauses
+	kinds       map[string]bool // of what a fetch may give
+	pausedSince list            // when the pauses began that the step knows, and 0; nil: it has nothing to do with pauses
 	claims      *claims
 	joins       []func(*packet)
 	pending     map[task.Hash]bool // unique keys that another transaction is taking

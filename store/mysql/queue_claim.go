@@ -20,19 +20,29 @@ type claims struct {
 	want   int
 	ids    list
 	subs   list // in which they were found
-	got    []*taskRow
+	// room is for how many bytes of arguments there is some (bounded), and one says that one task is given whatever it
+	// has. cut says that not all fit.
+	bounded, one, cut bool
+	room              int
+	got               []*taskRow
 }
 
 func (c *claims) add(p *packet, b *txn) []reader {
 	if c == nil {
 		return nil
 	}
-	p.add("claim-tasks", c.ids, c.subs, c.want, c.worker).add("claimed-prefix", statements()["task-columns"])
-	return []reader{func(r *sql.Rows) error {
+	p.add("claim-tasks", c.ids, c.subs, c.want)
+	var readers []reader
+	if c.bounded {
+		p.add("claim-what-fits", c.room, c.one, c.ids, c.ids)
+		readers = append(readers, func(r *sql.Rows) error { return r.Scan(&c.cut) })
+	}
+	p.add("claim-them", c.worker).add("claimed-prefix", statements()["task-columns"])
+	return append(readers, func(r *sql.Rows) error {
 		t, err := readTask(r)
 		c.got = append(c.got, t)
 		return err
-	}}
+	})
 }
 
 // claim names the easy candidates, the first ones first. If their order is that of their ids, it names those behind
@@ -41,7 +51,7 @@ func (f *fetch) claim() *claims {
 	if len(f.plain) == 0 {
 		return nil
 	}
-	c := &claims{worker: f.id, want: len(f.plain)}
+	c := &claims{worker: f.id, want: len(f.plain), bounded: f.r.Bytes > 0, room: f.r.Bytes - f.bytes, one: f.bytes == 0}
 	for _, x := range f.found {
 		if f.easy(x) {
 			c.ids = append(c.ids, int64(x.id))
@@ -65,15 +75,16 @@ func (f *fetch) finish() error {
 	}
 	if f.claims != nil {
 		for _, t := range f.claims.got {
-			f.granted = append(f.granted, t.Given())
+			f.granted, f.bytes = append(f.granted, t.Given()), f.bytes+len(t.Args)
 		}
-		if len(f.granted)-hard < f.claims.want { // others have them, and there may be more behind
+		f.sated = f.sated || f.claims.cut
+		if len(f.granted)-hard < f.claims.want && !f.claims.cut { // others have them, and there may be more behind
 			for _, id := range f.claims.ids {
 				f.passBy(task.ID(id.(int64)))
 			}
 		}
 	}
-	f.again = f.again || full && len(f.given)+len(f.granted) < f.r.Max // than one pass gives
+	f.again = f.again || full && !f.sated && len(f.given)+len(f.granted) < f.r.Max // than one pass gives
 	place := map[task.ID]int{}
 	for i, c := range f.found {
 		place[c.id] = i

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"cmp"
+	"database/sql"
 	"slices"
 
 	"github.com/dibs-run/dibs/lease"
@@ -53,6 +54,10 @@ func (f *fetch) dispatchAll() error {
 			f.again = true
 			continue
 		}
+		if f.heavy[c.id] {
+			f.sated = true
+			return nil
+		}
 		if f.flips[c.id].to == task.Blocked { // its line was brought in order when an earlier one was met
 			f.again = true
 			continue
@@ -61,6 +66,9 @@ func (f *fetch) dispatchAll() error {
 		if t == nil || t.gone || t.State != task.Available || t.sub != subQueueNumber(c.name) || !f.wants(t.Class()) {
 			f.again = true // somebody has met or moved it since, or it has become suspect: there may be more behind
 			continue
+		}
+		if f.sated = f.r.Sates(f.bytes, len(t.Args)); f.sated {
+			return nil
 		}
 		if err := f.dispatch(t, rate); err != nil {
 			return err
@@ -104,6 +112,10 @@ func (f *fetch) preload() error {
 			limits = append(limits, wake{hash: *c.limit})
 		}
 	}
+	ids, err := f.readable(ids)
+	if err != nil {
+		return err
+	}
 	if len(limits) == 0 {
 		return f.load(ids)
 	}
@@ -111,6 +123,35 @@ func (f *fetch) preload() error {
 		return err
 	}
 	return f.passOver(ids)
+}
+
+// readable are the first of some tasks whose arguments fit together into what the fetch may give: they are read whole.
+// The others are heavy.
+func (f *fetch) readable(ids []task.ID) ([]task.ID, error) {
+	if f.r.Bytes <= 0 || len(ids)*task.MaxArgs <= f.r.Bytes {
+		return ids, nil
+	}
+	sizes := map[task.ID]int{}
+	err := f.ask(func(p *packet) []reader {
+		p.add("sizes", f.q.ns, idList(ids))
+		return []reader{func(r *sql.Rows) error {
+			var id task.ID
+			var n int
+			err := r.Scan(&id, &n)
+			sizes[id] = n
+			return err
+		}}
+	})
+	n, sum := 0, 0
+	for n < len(ids) && (n == 0 || sum+sizes[ids[n]] <= f.r.Bytes) {
+		sum += sizes[ids[n]]
+		n++
+	}
+	f.heavy = map[task.ID]bool{}
+	for _, id := range ids[n:] {
+		f.heavy[id] = true
+	}
+	return ids[:n], err
 }
 
 // over says that c has expired.
@@ -214,6 +255,6 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	if err := f.move(t, from); err != nil {
 		return err
 	}
-	f.granted = append(f.granted, t.Given())
+	f.granted, f.bytes = append(f.granted, t.Given()), f.bytes+len(t.Args)
 	return nil
 }

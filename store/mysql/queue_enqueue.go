@@ -85,7 +85,7 @@ func (a *admission) enqueueAll(specs []task.Spec) (missing error) {
 
 // known are the sub-queues and workers whose rows this process has seen. No such row goes away while it is used.
 type known struct {
-	subs    sync.Map // by namespace, queue and kind
+	subs    subQueues
 	workers sync.Map // *member by lease.Ref
 	quiet   quiet
 	swept   atomic.Pointer[task.Hash] // the limit behind which Maintain goes on to look; nil: at the first one
@@ -107,7 +107,7 @@ func (q queues) newSubQueues(ctx context.Context, specs []task.Spec) error {
 func (q queues) addSubQueues(p *packet, subs map[subQueueName]bool, specs []task.Spec) {
 	for _, s := range specs {
 		at := subQueueName{s.Queue, s.Kind}
-		if _, ok := q.known.subs.Load(at); !ok && !subs[at] {
+		if !q.known.subs.knows(at) && !subs[at] {
 			subs[at] = true
 			p.add("add-subqueue", q.ns, []byte(s.Queue), []byte(s.Kind), 0)
 		}
@@ -116,7 +116,7 @@ func (q queues) addSubQueues(p *packet, subs map[subQueueName]bool, specs []task
 
 func (k *known) keep(subs map[subQueueName]bool) {
 	for at := range subs {
-		k.subs.Store(at, true)
+		k.subs.learn(at)
 	}
 }
 

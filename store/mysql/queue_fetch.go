@@ -24,12 +24,17 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		return out, fmt.Errorf("fetch: %w", err)
 	}
 	busy, passed, begin := map[task.Hash]bool{}, map[task.ID]bool{}, time.Now()
+	fresh := !q.known.subs.complete()
+	var turn turn
 	looks, last := true, int64(math.MaxInt64) // at wakes, up to which one
 	for n, vain, empty := 0, 0, 0; vain < 3; n++ {
 		var f *fetch
 		err = q.step(ctx, func(b *txn) error {
 			f = &fetch{txn: b, r: r, id: m.id, given: out.Tasks, busy: busy, passed: passed, empty: empty, waits: vain == 2}
-			f.looks, f.wanted.last = looks, last
+			for i := range out.Tasks {
+				f.bytes += len(out.Tasks[i].Args)
+			}
+			f.looks, f.wanted.last, f.turn = looks, last, turn
 			return f.pass()
 		})
 		if err != nil { // what was given in earlier passes is handed back by whoever does not know of it
@@ -41,7 +46,7 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		out.NextDue = f.nextDue
 		m.took(f.granted)
 		out.Tasks = append(out.Tasks, f.granted...)
-		looks, last = false, f.wanted.last
+		looks, last, turn = false, f.wanted.last, f.turn
 		switch {
 		case len(out.Tasks) > 0 || f.again || f.late || f.gone:
 		case len(f.wanted.wakes) > 0:
@@ -49,6 +54,11 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		case len(passed) > 0:
 			f.again, f.stuck = true, true // these may be free by now
 		}
+		if f.sated && len(out.Tasks) > 0 {
+			out.NextDue = out.Now
+			break
+		}
+		f.again, f.moved = f.again || f.sated, f.moved || f.sated
 		if !f.again || len(out.Tasks) >= r.Max || (len(out.Tasks) > 0 || f.moved) && hurry(ctx, begin) {
 			break
 		}
@@ -69,6 +79,9 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		case !f.moved || empty > mostPasses:
 			vain++
 		}
+	}
+	if fresh && !q.known.subs.complete() {
+		out.NextDue = out.Now // there are sub-queues of which this process does not know yet
 	}
 	return out, nil
 }
@@ -95,6 +108,7 @@ type fetch struct {
 	nextDue    time.Time
 	pauses     []driver.Pause
 	subs       []*subQueue
+	turn       turn
 	wanted     wanted
 	found      []candidate
 	busy       map[task.Hash]bool // limits that others had
@@ -102,6 +116,9 @@ type fetch struct {
 	behind     []task.ID          // some more of these
 	empty      int                // how many passes before this one have found nothing
 	moved      bool               // it has got on: more of these are known, or something was ended
+	bytes      int                // of the arguments of those that were given
+	sated      bool               // there is another one, and its arguments are too many
+	heavy      map[task.ID]bool   // those that were not read, because of that
 	stuck      bool               // nothing but what others had was left
 	held       bool               // slots of limits are held back
 	looked     map[look]bool      // the looks of this pass, and whether they found anything
@@ -130,6 +147,10 @@ func (f *fetch) giveAll() error {
 	for _, p := range f.pauses {
 		f.pausedSince = append(f.pausedSince, micros(p.Since))
 	}
+	f.kinds = map[string]bool{}
+	for _, c := range f.found {
+		f.kinds[c.name.kind] = true
+	}
 	if err := f.dispatchAll(); err != nil {
 		return err
 	}
@@ -140,30 +161,37 @@ func (f *fetch) giveAll() error {
 func (f *fetch) look() (done bool, err error) {
 	var live, more bool
 	var held holding
-	var places []subQueueName
+	learn := func() []subQueueName { return nil }
 	var took int64
 	first := f.now.IsZero() // else what was read before is not part of it
 	f.rates, f.looked = map[string]*rate{}, map[look]bool{}
-	known := f.fetched(f.q.known.names())
+	learns := f.turn.fits == nil // the first pass reads the next names
+	if learns {
+		f.turn.fits = fits(&f.r)
+		f.turn.names = f.q.known.subs.turn("fetch", f.turn.fits, f.q.known.quiet.isBusy)
+	}
+	known, asked := subQueuesOf(f.turn.names), time.Now()
 	err = f.ask(func(p *packet) []reader {
 		ns := f.q.ns
-		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("subqueues", ns)
-		readers := append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readSubQueueNames(&places)}, f.addSubQueues(p, known)...)
+		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns)
+		readers := []reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }}
+		if learns {
+			var names reader
+			names, learn = f.q.known.subs.addNames(p, ns)
+			readers = append(readers, names)
+		}
+		readers = append(readers, f.addSubQueues(p, known)...)
 		p.add("took")
 		return append(readers, func(r *sql.Rows) error { return r.Scan(&took) })
 	})
 	if err == nil && first {
 		f.q.known.quiet.saw(f.looked, time.Duration(took)*time.Microsecond, time.Now())
-	}
-	if err == nil && more {
-		err = f.ask(func(p *packet) []reader {
-			p.add("pauses", f.q.ns).add("rates", f.q.ns)
-			return []reader{readPauses(&f.pauses), f.readRate, f.q.addWakes(p, &f.wanted)}
-		})
+		f.q.known.quiet.turned(f.looked, asked)
 	}
 	if err != nil {
 		return false, err
 	}
+	learned := learn()
 	f.txn.worker = f.r.Worker
 	f.late = late(f.now, f.r.NotAfter)
 	if f.gone = !f.late && !live; f.late || f.gone {
@@ -175,52 +203,55 @@ func (f *fetch) look() (done bool, err error) {
 			return false, err
 		}
 	}
-	return false, f.lookAgain(known, places)
-}
-
-// lookAgain reads the sub-queues that were not known.
-func (f *fetch) lookAgain(known []*subQueue, places []subQueueName) error {
-	fresh := slices.DeleteFunc(f.fetched(places), func(x *subQueue) bool {
-		return slices.ContainsFunc(known, func(y *subQueue) bool { return y.at == x.at })
-	})
-	if len(fresh) > 0 {
-		if err := f.ask(func(p *packet) []reader { return f.addSubQueues(p, fresh) }); err != nil {
-			return err
-		}
-		for _, at := range places {
-			f.q.known.subs.Store(at, true)
-		}
+	if known, err = f.lookAgain(known, learned); err != nil {
+		return false, err
 	}
-	f.subs = slices.DeleteFunc(append(known, fresh...), func(l *subQueue) bool {
+	if more {
+		err = f.lookBeside(known)
+	}
+	f.subs = slices.DeleteFunc(known, func(l *subQueue) bool {
 		return slices.ContainsFunc(f.pauses, func(p driver.Pause) bool { return p.Covers(l.at.queue, l.at.kind, f.now) })
 	})
-	return nil
+	return false, err
 }
 
-// names are the sub-queues that this process knows.
-func (k *known) names() (all []subQueueName) {
-	k.subs.Range(func(at, _ any) bool {
-		all = append(all, at.(subQueueName))
-		return true
+// lookBeside reads what else concerns sub-queues.
+func (f *fetch) lookBeside(subs []*subQueue) error {
+	kinds := map[string]bool{}
+	for _, l := range subs {
+		kinds[l.at.kind] = true
+	}
+	return f.ask(func(p *packet) []reader {
+		p.add("pauses", f.q.ns).add("rates-of", f.q.ns, kindList(kinds))
+		return []reader{readPauses(&f.pauses), f.readRate, f.q.addWakes(p, &f.wanted)}
 	})
+}
+
+func kindList(kinds map[string]bool) list {
+	all := list{[]byte{}} // a list is not empty
+	for _, kind := range sortedKeys(kinds) {
+		all = append(all, []byte(kind))
+	}
 	return all
 }
 
-func readSubQueueNames(to *[]subQueueName) reader {
-	return func(r *sql.Rows) error {
-		var at subQueueName
-		err := r.Scan(&at.queue, &at.kind)
-		*to = append(*to, at)
-		return err
+// lookAgain also reads the sub-queues that were not known, as far as there is room for more.
+func (f *fetch) lookAgain(known []*subQueue, learned []subQueueName) ([]*subQueue, error) {
+	learned = slices.DeleteFunc(learned, func(at subQueueName) bool { return !f.turn.fits(at) })
+	learned = learned[:min(len(learned), max(mostLooked-len(known), 0))]
+	if len(learned) == 0 {
+		return known, nil
 	}
+	fresh := subQueuesOf(learned)
+	f.turn.names = append(f.turn.names, learned...)
+	err := f.ask(func(p *packet) []reader { return f.addSubQueues(p, fresh) })
+	return append(known, fresh...), err
 }
 
-// fetched are the places from which the fetch may give.
-func (f *fetch) fetched(places []subQueueName) (all []*subQueue) {
-	for _, at := range places {
-		if slices.Contains(f.r.Queues, at.queue) && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, at.kind)) {
-			all = append(all, &subQueue{at: at})
-		}
+func subQueuesOf(names []subQueueName) []*subQueue {
+	subs := make([]*subQueue, len(names))
+	for i, at := range names {
+		subs[i] = &subQueue{at: at}
 	}
-	return all
+	return subs
 }

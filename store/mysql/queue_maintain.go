@@ -133,9 +133,22 @@ func (t *maintenance) expired() error {
 }
 
 func (t *maintenance) due() error {
-	var subs []subQueueName
-	err := t.run(t.ctx, new(packet).add("subqueues", t.ns), readSubQueueNames(&subs))
-	for _, at := range subs {
+	p := new(packet)
+	read, learn := t.known.subs.addNames(p, t.ns)
+	if err := t.run(t.ctx, p, read); err != nil {
+		return err
+	}
+	learn()
+	all, none := func(subQueueName) bool { return true }, func(int64) bool { return false }
+	var due []subQueueName
+	p = new(packet).add("clock")
+	var readers []reader
+	for _, at := range t.known.subs.turn("due", all, none) {
+		p.add("is-due", t.ns, subQueueNumber(at))
+		readers = append(readers, func(*sql.Rows) error { due = append(due, at); return nil })
+	}
+	err := t.run(t.ctx, p, readers...)
+	for _, at := range due {
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ const (
 type quiet struct {
 	mu    sync.Mutex
 	looks map[look]dear
+	busy  map[int64]time.Time // sub-queues in which there was something last, and when
 }
 
 // look is a class of tasks in a sub-queue: what one statement of a fetch looks for.
@@ -74,6 +75,38 @@ func (q *quiet) heed(sub int64) {
 	for class := range lifecycle.Classes {
 		delete(q.looks, look{sub, class})
 	}
+	q.mark(sub, time.Now())
+}
+
+func (q *quiet) mark(sub int64, now time.Time) {
+	if q.busy == nil {
+		q.busy = map[int64]time.Time{}
+	}
+	q.busy[sub] = now
+}
+
+// turned notes in which sub-queues a fetch that asked then has found something.
+func (q *quiet) turned(looks map[look]bool, asked time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	some := map[int64]bool{}
+	for l, found := range looks {
+		some[l.sub] = some[l.sub] || found
+	}
+	for sub, found := range some {
+		if found {
+			q.mark(sub, asked)
+		} else if q.busy[sub].Before(asked) { // else this process has put something there since
+			delete(q.busy, sub)
+		}
+	}
+}
+
+// isBusy reports whether there was something in a sub-queue last.
+func (q *quiet) isBusy(sub int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.busy[sub].IsZero()
 }
 
 // heedEach does so for what was enqueued.

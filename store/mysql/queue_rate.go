@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
@@ -20,29 +21,30 @@ func (f *fetch) readRate(r *sql.Rows) error {
 	var kind string
 	var x rate
 	var full int64
-	err := r.Scan(&kind, &x.ver, &x.Each, &x.Burst, &full)
-	x.Full = instant(full)
+	var taken string
+	err := r.Scan(&kind, &x.ver, &x.Each, &x.Burst, &full, &x.Per, &x.Most, &taken)
+	x.Full, x.Taken = instant(full), lifecycle.ParseTaken(taken)
 	f.rates[kind] = &x
 	return err
 }
 
-// Declare fulfils driver.Store.
+// Declare fulfils driver.Store, in steps of a chunk of rates.
 func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
-	if len(rates) == 0 {
-		return nil
-	}
-	p := new(packet).add("begin")
-	for _, kind := range sortedKeys(rates) {
-		b, bounds := lifecycle.BucketOf(rates[kind])
-		if !bounds {
-			p.add("drop-rate", q.ns, []byte(kind))
-			continue
+	for kinds := range slices.Chunk(sortedKeys(rates), chunk) {
+		p, dropped := new(packet).add("begin"), list{}
+		for _, kind := range kinds {
+			if b, bounds := lifecycle.BucketOf(rates[kind]); bounds {
+				p.add("set-rate", q.ns, []byte(kind), int64(b.Each), int64(b.Burst), int64(b.Per), b.Most)
+			} else {
+				dropped = append(dropped, []byte(kind))
+			}
 		}
-		each, burst := int64(b.Each), int64(b.Burst)
-		p.add("set-rate", q.ns, []byte(kind), each, burst, each, burst)
-	}
-	if err := q.run(ctx, p.add("commit")); err != nil {
-		return fmt.Errorf("declare: %w", err)
+		if len(dropped) > 0 {
+			p.add("drop-rates", q.ns, dropped)
+		}
+		if err := q.run(ctx, p.add("commit")); err != nil {
+			return fmt.Errorf("declare: %w", err)
+		}
 	}
 	return nil
 }

@@ -147,11 +147,11 @@ func (b *txn) check(p *packet) {
 	}
 	if b.pausedSince != nil {
 		p.add("no-pause", b.q.ns).add("if-unpaused", b.q.ns, b.pausedSince)
-		kinds := list{[]byte{}}
-		for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
-			kinds = append(kinds, []byte(kind))
+		read := map[string]bool{}
+		for kind := range b.rates {
+			read[kind] = true
 		}
-		p.add("if-unbounded", b.q.ns, kinds)
+		p.add("if-unbounded", b.q.ns, kindList(b.kinds), kindList(read))
 		if len(b.limits) > 0 { // by the server that carries it out, which may be another one than was asked before
 			p.add("if-not-held", b.q.ns, with(b.q.identity))
 		}
@@ -163,7 +163,7 @@ func (b *txn) write(p *packet, tasks []*taskRow) (readers []reader) {
 	b.writeLimits(p)
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {
-			p.add("use-rate", micros(r.Full), b.q.ns, []byte(kind))
+			p.add("use-rate", micros(r.Full), r.Taken.String(), b.q.ns, []byte(kind))
 		}
 	}
 	b.writeTasks(p, tasks)

@@ -287,9 +287,9 @@ func (t admin) Rates(ctx context.Context) (map[string]driver.RateStatus, error) 
 	all := map[string]driver.RateStatus{}
 	err := t.db.run(ctx, "read rates", do(sqlTasks()[17], t.ns).each(func(rows pgx.Rows) error {
 		var kind string
-		var every, burst, busy int64
-		err := rows.Scan(&kind, &every, &burst, &busy)
-		all[kind] = driver.RateStatus{Each: time.Duration(every) * time.Microsecond, Next: instant(busy + every - burst)}
+		var every, next int64
+		err := rows.Scan(&kind, &every, &next)
+		all[kind] = driver.RateStatus{Each: time.Duration(every) * time.Microsecond, Next: instant(next)}
 		return err
 	}))
 	return all, err
@@ -390,7 +390,8 @@ func (t admin) Counts(ctx context.Context, from, to time.Time) (sums []driver.Co
 
 // Declare replaces the rates of kinds.
 func (t tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
-	var gone, set, every, burst []int64
+	var gone, set, every, burst, per []int64
+	var most []int32
 	for kind, r := range rates {
 		k := t.names.kind(kind)
 		if r.Count <= 0 || r.Per <= 0 {
@@ -398,11 +399,8 @@ func (t tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 			continue
 		}
 		each := max(r.Per.Microseconds()/int64(r.Count), 1)
-		most := r.Burst
-		if most <= 0 {
-			most = r.Count
-		}
-		set, every, burst = append(set, k), append(every, each), append(burst, each*int64(most))
+		set, every, burst = append(set, k), append(every, each), append(burst, each*int64(r.Bursts()))
+		per, most = append(per, r.Window().Microseconds()), append(most, int32(r.Count))
 	}
-	return t.db.run(ctx, "declare rates", do(sqlTasks()[15], t.ns, gone), do(sqlTasks()[16], t.ns, set, every, burst))
+	return t.db.run(ctx, "declare rates", do(sqlTasks()[15], t.ns, gone), do(sqlTasks()[16], t.ns, set, every, burst, per, most))
 }

@@ -20,6 +20,7 @@ const (
 	fetchMore
 	fetchHeard
 	fetchFull // more may be given at once, though not in one step
+	fetchSated
 )
 
 // again is how often a fetch is repeated at once where it met more than it looks at in one step. Each time it looks at
@@ -36,6 +37,10 @@ func (t tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, 
 				break // what was given is given
 			}
 			return driver.Fetch{}, err
+		}
+		if f.marks&fetchSated != 0 {
+			f.due = f.now // the next one is larger than what is left of r.Bytes
+			break
 		}
 		if f.marks&fetchFull != 0 && len(f.got) < r.Max {
 			continue
@@ -62,8 +67,9 @@ type fetch struct {
 	due    time.Time
 	marks  int
 	got    []fetched
-	// suspect says that one was given.
+	// suspect says that one was given, and bytes how many of arguments.
 	suspect bool
+	bytes   int
 }
 
 // fetched is one task as it is read.
@@ -81,7 +87,7 @@ func (f *fetch) ask(ctx context.Context, look int) error {
 	}
 	before := *f
 	err := f.t.db.run(ctx, "fetch", do(sqlWork()[0], args(f.t.ns)(append(ref(f.r.Worker),
-		micros(f.r.NotAfter), f.queues, kinds, f.r.Max-len(f.got), f.r.Suspects && !f.suspect, f.r.Crashers, look)...)...).each(f.row))
+		micros(f.r.NotAfter), f.queues, kinds, f.r.Max-len(f.got), f.r.Suspects && !f.suspect, f.r.Crashers, look, f.r.Bytes, f.bytes)...)...).each(f.row))
 	if err != nil {
 		*f = before // what was read before the commit failed was not given
 	}
@@ -109,7 +115,7 @@ func (f *fetch) row(rows pgx.Rows) error {
 	x.Ref = driver.Ref{ID: task.ID(id), Token: lease.Token(token)}
 	x.Args, x.RunAt, x.Enqueued, x.ExpiresAt = args, instant(due), instant(enqueued), instant(expires)
 	x.Priority, _ = fromSortKey(x.key)
-	f.got, f.suspect = append(f.got, x), f.suspect || x.Suspect
+	f.got, f.suspect, f.bytes = append(f.got, x), f.suspect || x.Suspect, f.bytes+len(args)
 	return nil
 }
 

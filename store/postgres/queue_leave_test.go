@@ -21,7 +21,7 @@ func slowFetch(t *testing.T, c store.Config, w lease.Ref) (tx pgx.Tx, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = tx.QueryRow(t.Context(), "SELECT count(*) FROM dibs.queue_fetch($1, $2, $3, $4, 0, $5, NULL, 1, true, true, 1) WHERE task > 0",
+	err = tx.QueryRow(t.Context(), "SELECT count(*) FROM dibs.queue_fetch($1, $2, $3, $4, 0, $5, NULL, 1, true, true, 1, 0, 0) WHERE task > 0",
 		append(append([]any{c.Namespace}, ref(w)...), []int64{number(c.Namespace, false, "q")})...).Scan(&n)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -164,8 +165,8 @@ const fetchLate, fetchGone = 2, 3
 
 // Fetch asks one script for tasks, and unpacks them.
 func (q tasks) Fetch(ctx context.Context, f driver.FetchRequest) (driver.Fetch, error) {
-	a := q.newArgs(7 + len(f.Kinds) + len(f.Queues))
-	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Crashers), len(f.Kinds))
+	a := q.newArgs(8 + len(f.Kinds) + len(f.Queues))
+	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Crashers), f.Bytes, len(f.Kinds))
 	for _, names := range [][]string{f.Kinds, f.Queues} {
 		for _, name := range names {
 			a = append(a, name)
@@ -287,24 +288,20 @@ func (q tasks) Count(ctx context.Context, counts []driver.Count) error {
 	})
 }
 
-// Declare replaces the rates of kinds.
+// Declare replaces the rates of kinds, a batch of them at a time.
 func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
-	if len(rates) == 0 {
-		return nil
-	}
-	a := q.newArgs(3 * len(rates))
-	for kind, r := range rates {
-		each, burst := int64(0), r.Burst
-		if r.Count > 0 && r.Per > 0 {
-			each = max((r.Per / time.Duration(r.Count)).Microseconds(), 1)
+	return inBatches(slices.Sorted(maps.Keys(rates)), func(kinds []string) error {
+		a := q.newArgs(5 * len(kinds))
+		for _, kind := range kinds {
+			r, each := rates[kind], int64(0)
+			if r.Count > 0 && r.Per > 0 {
+				each = max((r.Per / time.Duration(r.Count)).Microseconds(), 1)
+			}
+			a = append(a, kind, strconv.FormatInt(each, 10), r.Bursts(), r.Count, r.Window().Microseconds())
 		}
-		if burst <= 0 {
-			burst = r.Count
-		}
-		a = append(a, kind, strconv.FormatInt(each, 10), burst)
-	}
-	_, err := q.run(ctx, "declare rates", declareScript, a)
-	return err
+		_, err := q.run(ctx, "declare rates", declareScript, a)
+		return err
+	})
 }
 
 // Watch hears of a queue when somebody enqueues for an idle worker, so it marks the queues as watched by one.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -69,12 +70,15 @@ func (d admin) Rates(ctx context.Context) (map[string]driver.RateStatus, error) 
 	}
 	all := map[string]driver.RateStatus{}
 	for _, line := range lines {
-		var each, burst, full int64
-		var kind string
-		if _, err := fmt.Sscan(line, &each, &burst, &full, &kind); err != nil {
+		var each, burst, full, per int64
+		var most int
+		var taken, kind string
+		if _, err := fmt.Sscan(line, &each, &burst, &full, &per, &most, &taken, &kind); err != nil {
 			return nil, fmt.Errorf("read rates: %q: %w", line, err)
 		}
-		all[kind] = driver.RateStatus{Each: time.Duration(each) * time.Microsecond, Next: time.UnixMicro(full + each - burst)}
+		b := lifecycle.Bucket{Each: time.Duration(each) * time.Microsecond, Burst: time.Duration(burst) * time.Microsecond, Full: time.UnixMicro(full),
+			Per: time.Duration(per) * time.Microsecond, Most: most, Taken: lifecycle.ParseTaken(strings.ReplaceAll(taken, ",", " "))}
+		all[kind] = b.RateStatus()
 	}
 	return all, nil
 }

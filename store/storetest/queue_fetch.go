@@ -27,6 +27,11 @@ var fetchPromises = []promise{
 	{"no two workers get the same task", fetchOnce},
 	{"tokens of a task only grow", taskTokens},
 	{"rates bound how many of a kind are fetched", fetchRates},
+	{"a rate holds in any time of its length, and most of it is used", fetchAnyWindow},
+	{"a fetch is bounded in bytes of arguments", fetchBytes},
+	{"thousands of kinds and queues are all worked off", fetchManyKinds},
+	{"thousands of limits are all worked off", fetchManyLimits},
+	{"whatever is accepted is kept, at the extremes too", fetchExtremes},
 	{"what waits for its rate holds up nobody behind it", fetchBehindRate},
 }
 
@@ -324,7 +329,7 @@ func fetchRates(w *world) {
 	equal(w, "one may be fetched at once", p.Next.After(from), false)
 	got := count(w.fetch(worker, 100))
 	p, _ = pace()
-	between(w, "when the next one may be fetched", from.Add(30*time.Minute), p.Next, w.now(w.s).Add(30*time.Minute))
+	between(w, "when the next one may be fetched", from.Add(time.Hour), p.Next, w.now(w.s).Add(task.Rate{Per: time.Hour}.Window()))
 	equal(w, "tasks of the kind with a rate", got["k"], 2)
 	equal(w, "tasks of the kind without one", got["free"], 6)
 	equal(w, "tasks for another worker", len(w.fetch(w.worker(w.process()), 100)), 0)

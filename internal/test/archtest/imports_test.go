@@ -57,7 +57,7 @@ var allowed = map[string][]string{
 	"store":                    {"lease", "tick", "history", "queue/driver"},
 	"store/memory":             append([]string{"store/internal/lifecycle"}, contracts...),
 	"store/file":               append([]string{"store/internal/lifecycle", "internal/clock", "internal/beneath"}, contracts...),
-	"store/redis":              contracts,
+	"store/redis":              append([]string{"store/internal/lifecycle"}, contracts...),
 	"store/postgres":           append([]string{"internal/conffile"}, contracts...),
 	"store/mysql":              append([]string{"store/internal/lifecycle"}, contracts...),
 	"store/internal/lifecycle": {"lease", "task", "queue/driver", "queue/counters"},

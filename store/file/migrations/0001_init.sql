@@ -234,12 +234,16 @@ CREATE TABLE dibs_pauses (
     PRIMARY KEY (queue, kind)
 ) STRICT, WITHOUT ROWID;
 
--- Rates as buckets: each task takes each out, and the bucket is full again at full.
+-- Rates as buckets: each task takes each out, and the bucket is full again at full. At most so many are taken in any
+-- time of length per.
 CREATE TABLE dibs_rates (
     kind  TEXT    PRIMARY KEY,
     each  INTEGER NOT NULL, -- ns that one task costs
     burst INTEGER NOT NULL, -- ns
-    full  INTEGER NOT NULL  -- when the bucket is full again, µs
+    full  INTEGER NOT NULL, -- when the bucket is full again, µs
+    per   INTEGER NOT NULL, -- ns
+    most  INTEGER NOT NULL,
+    taken TEXT    NOT NULL  -- how many were taken when: lifecycle.Taken
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE dibs_counts (

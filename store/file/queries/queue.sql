@@ -270,7 +270,8 @@ DELETE FROM dibs_pauses WHERE queue = ? AND kind = ? RETURNING until
 
 -- name: rate_set
 -- Declares a rate. What the kind has used of it stays used.
-INSERT INTO dibs_rates (kind, each, burst, full) VALUES (?, ?, ?, 0) ON CONFLICT DO UPDATE SET each = excluded.each, burst = excluded.burst
+INSERT INTO dibs_rates (kind, each, burst, full, per, most, taken) VALUES (?, ?, ?, 0, ?, ?, '')
+ON CONFLICT DO UPDATE SET each = excluded.each, burst = excluded.burst, per = excluded.per, most = excluded.most
 
 -- name: rate_delete
 -- Drops a rate.
@@ -278,15 +279,15 @@ DELETE FROM dibs_rates WHERE kind = ?
 
 -- name: rates
 -- The rates.
-SELECT kind, each, burst, full FROM dibs_rates
+SELECT kind, each, burst, full, per, most, taken FROM dibs_rates
 
 -- name: rate_of
 -- The rate of a kind.
-SELECT kind, each, burst, full FROM dibs_rates WHERE kind = ?
+SELECT kind, each, burst, full, per, most, taken FROM dibs_rates WHERE kind = ?
 
 -- name: rate_use
 -- Writes what a fetch used of a rate.
-UPDATE dibs_rates SET full = ? WHERE kind = ?
+UPDATE dibs_rates SET full = ?, taken = ? WHERE kind = ?
 
 -- name: count
 -- Adds to a counter.

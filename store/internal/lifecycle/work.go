@@ -125,39 +125,3 @@ func Admits(r *driver.FetchRequest, class int, suspect bool) bool {
 	}
 	return true
 }
-
-// A Bucket bounds how many tasks of a kind are fetched: it fills with time.
-type Bucket struct {
-	Each  time.Duration // the time that one task costs
-	Burst time.Duration // how far ahead of now Full may be
-	Full  time.Time     // when it is full again
-}
-
-// BucketOf is the bucket of a rate, a full one; none where the rate bounds nothing.
-func BucketOf(r task.Rate) (b Bucket, bounds bool) {
-	if r.Count <= 0 || r.Per <= 0 {
-		return b, false
-	}
-	b.Each = r.Per / time.Duration(r.Count)
-	if r.Burst <= 0 {
-		r.Burst = r.Count
-	}
-	b.Burst = b.Each * time.Duration(r.Burst)
-	return b, true
-}
-
-// Ready says whether there is one left.
-func (b *Bucket) Ready(now time.Time) bool { return b.Full.Add(b.Each).Sub(now) <= b.Burst }
-
-// Take takes one.
-func (b *Bucket) Take(now time.Time) {
-	if b.Full.Before(now) {
-		b.Full = now
-	}
-	b.Full = b.Full.Add(b.Each)
-}
-
-// RateStatus says how fast it fills, and when the next task may be taken.
-func (b *Bucket) RateStatus() driver.RateStatus {
-	return driver.RateStatus{Each: b.Each, Next: b.Full.Add(b.Each - b.Burst)}
-}

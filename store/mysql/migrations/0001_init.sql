@@ -298,7 +298,8 @@ CREATE TABLE IF NOT EXISTS dibs_task_pauses (
   PRIMARY KEY (ns, queue, kind)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Rates as buckets: each task takes each_ out, and the bucket is full again at full.
+-- Rates as buckets: each task takes each_ out, and the bucket is full again at full. At most so many are taken in any
+-- time of length per.
 CREATE TABLE IF NOT EXISTS dibs_task_rates (
   ns    VARBINARY(64)  NOT NULL,
   kind  VARBINARY(128) NOT NULL,
@@ -306,6 +307,9 @@ CREATE TABLE IF NOT EXISTS dibs_task_rates (
   each_ BIGINT         NOT NULL, -- ns that one task costs
   burst BIGINT         NOT NULL, -- ns
   full  BIGINT         NOT NULL DEFAULT 0, -- when the bucket is full again, µs
+  per   BIGINT         NOT NULL DEFAULT 0, -- ns
+  most  INT            NOT NULL DEFAULT 0,
+  taken VARCHAR(1000)  NOT NULL DEFAULT '', -- how many were taken when: lifecycle.Taken
   PRIMARY KEY (ns, kind)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

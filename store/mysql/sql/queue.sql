@@ -22,6 +22,10 @@ t.ukey, t.win, t.limited, t.args, t.options, t.reason, t.stop FROM dibs_tasks t
 -- By id.
 FORCE INDEX (PRIMARY) WHERE t.ns = ? AND t.id IN (?);
 
+-- name: sizes
+-- How many bytes of arguments tasks have.
+SELECT id, LENGTH(args) FROM dibs_tasks FORCE INDEX (PRIMARY) WHERE ns = ? AND id IN (?);
+
 -- name: tasks-by-key
 -- Those that hold unique keys (Q1).
 FORCE INDEX (one) WHERE t.ns = ? AND t.ukey IN (?);
@@ -75,8 +79,8 @@ SELECT (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owne
   EXISTS (SELECT 1 FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now)) OR EXISTS (SELECT 1 FROM dibs_task_rates WHERE ns = ?) OR EXISTS (SELECT 1 FROM dibs_task_wakes WHERE ns = ?);
 
 -- name: subqueues
--- The sub-queues of the namespace. One may be there several times, with different salts.
-SELECT DISTINCT queue, kind FROM dibs_task_subqueues WHERE ns = ?;
+-- The next sub-queues of the namespace. One may be there several times, with different salts.
+SELECT DISTINCT queue, kind FROM dibs_task_subqueues FORCE INDEX (PRIMARY) WHERE ns = ? AND (queue > ? OR queue = ? AND kind > ?) ORDER BY queue, kind LIMIT ?;
 
 -- name: add-subqueue
 -- Adds a sub-queue. The salt is the process's own, so that nobody waits for another transaction that adds the same
@@ -95,6 +99,10 @@ SELECT COALESCE((SELECT due_at FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AN
 -- name: first-due
 -- The next due instant of a sub-queue.
 SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND subqueue = ? AND due_at > 0;
+
+-- name: is-due
+-- A row if a task of a sub-queue is due.
+SELECT 1 FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND subqueue = ? AND due_at > 0 AND due_at <= @dibs_now LIMIT 1;
 
 -- name: ready
 -- The first available tasks of a sub-queue and class, in order: the index begins with all that is compared.
@@ -290,8 +298,8 @@ SELECT COUNT(created) INTO @dibs_locked FROM dibs_meta WHERE ns = ? FOR UPDATE;
 SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now) AND since NOT IN (?)) = 0;
 
 -- name: if-unbounded
--- No kind has a rate that the step has not read.
-SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_rates WHERE ns = ? AND kind NOT IN (?)) = 0;
+-- None of these kinds has a rate that the step has not read.
+SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_rates WHERE ns = ? AND kind IN (?) AND kind NOT IN (?)) = 0;
 
 -- name: if-one
 -- The statement before must have changed one row.
@@ -303,6 +311,17 @@ SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
 -- of the index. The token is larger than the last one and than the clock.
 SELECT GROUP_CONCAT(t.id) INTO @dibs_claimed FROM (SELECT id FROM dibs_tasks FORCE INDEX (PRIMARY)
 WHERE id IN (?) AND subqueue IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED) t;
+
+-- name: claim-what-fits
+-- Leaves the first of them whose arguments fit together; one of them in any case, if it must be. Says whether some did
+-- not fit.
+SET @dibs_room = ?, @dibs_one = ?;
+SELECT GROUP_CONCAT(IF(u.total <= @dibs_room OR @dibs_one AND u.total = u.size, u.id, NULL)), COALESCE(MAX(u.total > @dibs_room AND NOT (@dibs_one AND u.total = u.size)), 0) INTO @dibs_claimed, @dibs_cut FROM
+(SELECT t.id, LENGTH(t.args) AS size, SUM(LENGTH(t.args)) OVER (ORDER BY FIELD(t.id, ?)) AS total FROM dibs_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (?) AND FIND_IN_SET(t.id, @dibs_claimed) > 0) u;
+SELECT @dibs_cut;
+
+-- name: claim-them
+-- Gives these.
 SET @dibs_claimed = IF(@dibs_ok = 1, COALESCE(@dibs_claimed, '0'), '0'), @dibs_worker = ?;
 SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 3, lapses = 0, due_at = 0, started = @dibs_now, begun = 0, worker = @dibs_worker, holder = @dibs_worker, token = GREATEST(token + 1, @dibs_now), stop = '''', ver = ver + 1 WHERE id IN (', @dibs_claimed, ')');
 PREPARE dibs_claim FROM @dibs_sql;
@@ -382,7 +401,7 @@ WHERE ns = ? AND declared > 0 ORDER BY limit_key, hash LIMIT 1000;
 
 -- name: use-rate
 -- Writes what a fetch used of a rate.
-UPDATE dibs_task_rates SET full = ?, ver = ver + 1 WHERE ns = ? AND kind = ?;
+UPDATE dibs_task_rates SET full = ?, taken = ?, ver = ver + 1 WHERE ns = ? AND kind = ?;
 
 -- name: decide
 -- Commits all of it if @dibs_ok is still 1, else nothing. COMMIT may be prepared and ROLLBACK may not, everywhere;
@@ -396,15 +415,20 @@ SELECT @dibs_ok, @dibs_now, COALESCE(@dibs_ids, '');
 
 -- name: rates
 -- The rates.
-SELECT kind, ver, each_, burst, full FROM dibs_task_rates WHERE ns = ?;
+SELECT kind, ver, each_, burst, full, per, most, taken FROM dibs_task_rates WHERE ns = ?;
+
+-- name: rates-of
+-- The rates of kinds.
+SELECT kind, ver, each_, burst, full, per, most, taken FROM dibs_task_rates FORCE INDEX (PRIMARY) WHERE ns = ? AND kind IN (?);
 
 -- name: set-rate
 -- Declares a rate. What the kind has used of it stays used.
-INSERT INTO dibs_task_rates (ns, kind, each_, burst) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE each_ = ?, burst = ?, ver = ver + 1;
+INSERT INTO dibs_task_rates (ns, kind, each_, burst, per, most) VALUES (?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE each_ = VALUES(each_), burst = VALUES(burst), per = VALUES(per), most = VALUES(most), ver = ver + 1;
 
--- name: drop-rate
--- Drops a rate.
-DELETE FROM dibs_task_rates WHERE ns = ? AND kind = ?;
+-- name: drop-rates
+-- Drops rates.
+DELETE FROM dibs_task_rates WHERE ns = ? AND kind IN (?);
 
 -- name: pauses
 -- The pauses that hold now.

@@ -458,13 +458,19 @@ CREATE TABLE dibs.queue_pauses (
 );
 
 -- Rates as buckets: busy is the instant at which all that was given is worked off. Each task adds every to it. As
--- many tasks may be given as fit in between busy and burst from now on.
+-- many tasks may be given as fit in between busy and burst from now on; and at most so many in any time of length per.
+-- Those of the last per are counted in sixteenths of it: taken tasks, of which the last was given at taken_at. A part
+-- counts until that one is old enough, so too few are given rather than too many.
 CREATE TABLE dibs.queue_rates (
   ns    text COLLATE "C" NOT NULL,
   k     bigint NOT NULL,
   every bigint NOT NULL, -- the time that one task costs
   burst bigint NOT NULL, -- how far ahead of now busy may be
   busy  bigint NOT NULL DEFAULT 0,
+  per   bigint NOT NULL DEFAULT 0,
+  most  int NOT NULL DEFAULT 0,
+  taken_at bigint[] NOT NULL DEFAULT '{}',
+  taken    int[] NOT NULL DEFAULT '{}',
   PRIMARY KEY (ns, k)
 );
 
@@ -1348,12 +1354,43 @@ BEGIN
     WHERE r.state = 3 AND r.contention = 2 AND r.queue = p_queue AND r.kind = ANY (p_kinds) AND NOT r.suspect);
 END $$;
 
+-- How many tasks a rate allows at an instant.
+CREATE FUNCTION dibs.queue_allowed(r dibs.queue_rates, p_now bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT greatest(least((r.burst - (greatest(r.busy, p_now) - p_now)) / r.every,
+    r.most - (SELECT coalesce(sum(t.n), 0) FROM unnest(r.taken_at, r.taken) t(at, n) WHERE t.at > p_now - r.per)), 0)
+$$;
+
+-- Takes tasks out of a rate, whose row the caller has locked.
+CREATE FUNCTION dibs.queue_take(p_ns text, p_kind bigint, p_n int, p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+  r    dibs.queue_rates;
+  last int;
+BEGIN
+  SELECT * INTO r FROM dibs.queue_rates x WHERE x.ns = p_ns AND x.k = p_kind;
+  WHILE r.taken_at[1] <= p_now - r.per LOOP
+    r.taken_at := r.taken_at[2:];
+    r.taken := r.taken[2:];
+  END LOOP;
+  last := cardinality(r.taken_at);
+  IF r.taken_at[last] / greatest(r.per / 16, 1) >= p_now / greatest(r.per / 16, 1) THEN
+    r.taken_at[last] := greatest(r.taken_at[last], p_now);
+    r.taken[last] := r.taken[last] + p_n;
+  ELSE
+    r.taken_at := r.taken_at || p_now;
+    r.taken := r.taken || p_n;
+  END IF;
+  UPDATE dibs.queue_rates x SET busy = greatest(x.busy, p_now) + p_n * x.every, taken_at = r.taken_at, taken = r.taken
+  WHERE x.ns = p_ns AND x.k = p_kind;
+END $$;
+
 -- Gives tasks to a worker (promises 18 and 19; L1, Q4, Q5, Q6). Returns a row for each task, and a last row, of task
 -- 0, about the call: token is the clock, due the next instant at which a task becomes due (0: none is known),
 -- attempts a sum of 1 the call is late, 2 the lease is not live, 4 there may be more at once, 8 all of the queues are
--- watched already, 16 more can be given at once.
+-- watched already, 16 more can be given at once, 32 the next task has more arguments than p_bytes allows.
 --
--- p_most tasks at most. p_suspects: one suspect may be given; p_crashers: also one that took a worker down. p_look:
+-- p_most tasks at most, with p_bytes of arguments (0: any): p_used of these are used up by earlier calls. If none are,
+-- one task is given whatever it has. p_suspects: one suspect may be given; p_crashers: also one that took a worker down. p_look:
 -- how many times as many nominees as usual are looked at. Nominees that another transaction has locked stand in the
 -- way of others, so the caller asks again with twice as many.
 --
@@ -1370,7 +1407,7 @@ END $$;
 --
 -- Durability: a fetch that gave no slot commits without waiting for the disk. See the end.
 CREATE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token bigint, p_not_after bigint,
-  p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_crashers bool, p_look int)
+  p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_crashers bool, p_look int, p_bytes bigint, p_used bigint)
 RETURNS TABLE (task bigint, token bigint, sort_key bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint,
   attempts int, granted int, crashes int, snoozes int, suspect bool, args text, options text) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
@@ -1400,6 +1437,8 @@ DECLARE
   touched uuid[];                 -- limits to settle
   limited bool;
   filled  bool := false;          -- as many with a limit were given as one step may
+  used    bigint := p_used;       -- bytes of arguments of those that were given
+  sated   bool := false;          -- the next one has too many
   c       record;
   l       dibs.queue_limits;
   kinds   bigint[];               -- the bands that may be given from
@@ -1448,7 +1487,7 @@ BEGIN
   IF EXISTS (SELECT FROM dibs.queue_rates r WHERE r.ns = p_ns) THEN
     PERFORM FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds)) ORDER BY r.k FOR NO KEY UPDATE;
     t_now := dibs.now_us();
-    SELECT array_agg(r.k), array_agg(least(greatest((r.burst - (greatest(r.busy, t_now) - t_now)) / r.every, 0), p_most)::int)
+    SELECT array_agg(r.k), array_agg(least(dibs.queue_allowed(r, t_now), p_most)::int)
     INTO rated, allowed
     FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds));
   END IF;
@@ -1569,10 +1608,13 @@ BEGIN
           -- Tasks without a limit that stand before it come first.
           CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.sort_key) >= had;
           CONTINUE WHEN c.suspect AND (no_suspect OR suspect_key < c.sort_key OR c.crashes > 0 AND NOT p_crashers);
+          sated := p_bytes > 0 AND used > 0 AND used + octet_length(c.args) > p_bytes;
+          EXIT WHEN sated;
+          used := used + octet_length(c.args);
           IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
             CONTINUE WHEN allowed[array_position(rated, c.kind)] <= 0;
             allowed[array_position(rated, c.kind)] := allowed[array_position(rated, c.kind)] - 1;
-            UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + r.every WHERE r.ns = p_ns AND r.k = c.kind;
+            PERFORM dibs.queue_take(p_ns, c.kind, 1, t_now);
           END IF;
           l.token := greatest(l.token + 1, c.token + 1, t_now);
           UPDATE dibs.queue_limits x SET running = running + 1, token = l.token WHERE x.lim = c.lim;
@@ -1627,7 +1669,7 @@ BEGIN
       END LOOP;
       PERFORM dibs.queue_settle(v) FROM (SELECT DISTINCT unnest(touched)) q(v);
       touched := NULL;
-      EXIT WHEN filled;
+      EXIT WHEN filled OR sated;
     END IF;
     IF rated IS NOT NULL AND need < had THEN -- of rated kinds, something may have been given
       most := ARRAY(SELECT coalesce(allowed[array_position(rated, v.k)], v.m) FROM unnest(kinds, most) WITH ORDINALITY v(k, m, i) ORDER BY v.i);
@@ -1637,17 +1679,20 @@ BEGIN
     IF NOT no_suspect AND need > 0 THEN
       suspect_key := dibs.queue_suspect(this, CASE WHEN rated IS NULL THEN kinds ELSE ARRAY(SELECT k FROM unnest(kinds, most) v(k, m) WHERE m > 0) END, p_crashers);
       IF suspect_key IS NOT NULL THEN
-        SELECT t.ctid, t.sort_key, t.id, t.expires, t.kind INTO c FROM dibs.tasks t WHERE t.id = suspect_key & ((1::bigint << 53) - 1);
+        SELECT t.ctid, t.sort_key, t.id, t.expires, t.kind, octet_length(t.args) AS size INTO c FROM dibs.tasks t WHERE t.id = suspect_key & ((1::bigint << 53) - 1);
         IF ahead IS NULL THEN
           ahead := dibs.queue_heads(this, kinds, ranks, lows, most, need);
         END IF;
         IF c.expires <= t_now THEN
           PERFORM dibs.queue_discard(ARRAY[c.id], 'expired', t_now);
           flags := flags | 4;
+        ELSIF p_bytes > 0 AND used > 0 AND used + c.size > p_bytes THEN
+          sated := true;
         ELSIF given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.sort_key) < had THEN
+          used := used + c.size;
           IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
             allowed[array_position(rated, c.kind)] := allowed[array_position(rated, c.kind)] - 1;
-            UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + r.every WHERE r.ns = p_ns AND r.k = c.kind;
+            PERFORM dibs.queue_take(p_ns, c.kind, 1, t_now);
           END IF;
           RETURN QUERY UPDATE dibs.tasks t SET state = 5, token = greatest(t.token + 1, t_now), worker = me, fetched = t_now, begun = false, stop = NULL
             WHERE t.id = c.id
@@ -1665,7 +1710,7 @@ BEGIN
     -- All others.
     reach := need;
     FOR round IN 1 .. 100 LOOP
-      EXIT WHEN need <= 0;
+      EXIT WHEN need <= 0 OR sated;
       IF cardinality(kinds) = 1 THEN
         picked := ARRAY(
           SELECT t.ctid FROM dibs.tasks t WHERE t.queue = this AND t.kind = kinds[1] AND t.state = 1
@@ -1685,12 +1730,21 @@ BEGIN
                 ORDER BY t.sort_key LIMIT least(need, l.most) FOR NO KEY UPDATE SKIP LOCKED) x
           ) w WHERE w.n <= w.most ORDER BY w.sort_key LIMIT need);
       END IF;
+      IF p_bytes > 0 AND picked <> '{}' THEN
+        -- The first of them that fit together.
+        n := cardinality(picked);
+        SELECT coalesce(array_agg(w.at ORDER BY w.i), '{}'), coalesce(max(w.total), used) INTO picked, used FROM (
+          SELECT v.at, v.i, used + sum((SELECT octet_length(t.args) FROM dibs.tasks t WHERE t.ctid = v.at)) OVER (ORDER BY v.i) AS total
+          FROM unnest(picked) WITH ORDINALITY v(at, i)) w
+        WHERE w.total <= p_bytes OR used = 0 AND w.i = 1;
+        sated := cardinality(picked) < n;
+      END IF;
       IF rated IS NOT NULL AND picked <> '{}' THEN
         FOR i IN 1 .. cardinality(rated) LOOP
           SELECT count(*) INTO n FROM dibs.tasks t WHERE t.ctid = ANY (picked) AND t.kind = rated[i];
           CONTINUE WHEN n = 0;
           allowed[i] := allowed[i] - n;
-          UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + n * r.every WHERE r.ns = p_ns AND r.k = rated[i];
+          PERFORM dibs.queue_take(p_ns, rated[i], n, t_now);
         END LOOP;
         most := ARRAY(SELECT coalesce(allowed[array_position(rated, v.k)], v.m) FROM unnest(kinds, most) WITH ORDINALITY v(k, m, i) ORDER BY v.i);
       END IF;
@@ -1700,6 +1754,7 @@ BEGIN
           t.attempts, t.granted, t.crashes, t.snoozes, t.suspect, t.args, t.options;
       GET DIAGNOSTICS n = ROW_COUNT;
       need := need - n;
+      EXIT WHEN sated;
       IF n < cardinality(picked) THEN
         spent := ARRAY(SELECT t.id FROM dibs.tasks t WHERE t.ctid = ANY (picked) AND t.expires <= t_now);
         PERFORM dibs.queue_discard(spent, 'expired', t_now);
@@ -1726,7 +1781,11 @@ BEGIN
         PERFORM dibs.queue_raise(this, c.k, c.r, gap);
       END IF;
     END IF;
+    EXIT WHEN sated;
   END LOOP;
+  IF sated THEN
+    flags := flags | 32;
+  END IF;
 
   IF need < p_most AND coalesce(lims, '{}') = '{}' THEN
     -- A claim that a crash of the server loses only lets another worker run the task: the first one's token is

@@ -206,10 +206,12 @@ func notEmpty(cmd *cobra.Command, args []string) (err error) {
 
 // valueError says what is wrong with the value of a flag.
 func valueError(bad *pflag.InvalidValueError) error {
-	switch bad.GetFlag().Value.Type() {
-	case "duration", "durationSlice":
+	switch kind := bad.GetFlag().Value.Type(); {
+	case errors.Is(bad, errNotPositive):
+		return fmt.Errorf("%s: %w", bad.GetValue(), errNotPositive)
+	case kind == "duration", kind == "durationSlice":
 		return fmt.Errorf("%q: want a duration, such as 30s, 10m or 2h", bad.GetValue())
-	case "int", "int64":
+	case kind == "int", kind == "int64":
 		return fmt.Errorf("%q: want a number", bad.GetValue())
 	}
 	return bad.Unwrap()

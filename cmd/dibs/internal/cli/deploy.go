@@ -355,7 +355,7 @@ func newDrift(e env) *cobra.Command {
 			return o.drift(cmd.Context(), e, args[0])
 		}}
 	o.flags(cmd)
-	cmd.Flags().DurationVar(&o.watch, "watch", 0, "check again at this interval, at least 1s, until a signal")
+	cmd.Flags().Var(positive[time.Duration](&o.watch), "watch", "check again at this interval, at least 1s, until a signal")
 	return cmd
 }
 

@@ -72,7 +72,7 @@ func newJobBackfill(e env) *cobra.Command {
 	f.BoolVar(&o.skipped, "skipped", false, "also run ticks that were skipped")
 	f.BoolVar(&o.force, "force", false, "run the others once more, beside their outcomes; requires --reason")
 	f.StringVar(&o.id, "id", "", "with --force: the back-fill to continue")
-	f.IntVar(&o.limit, "limit", 0, "run at most this many ticks (default: all)")
+	f.Var(positive[int](&o.limit), "limit", "run at most this many ticks (default: all)")
 	f.IntVar(&o.concurrency, "concurrency", 1, "run this many at once; more than 1 helps under the policy Allow only")
 	f.BoolVar(&o.dry, "dry-run", false, "only list what would run")
 	f.StringVar(&o.why, "reason", "", "why; recorded with each run")
@@ -184,8 +184,8 @@ func (o backfillOptions) plan() (b scheduler.Backfill, err error) {
 		return b, errors.New("--force runs ticks again that have run: it requires --reason")
 	case o.id != "" && !o.force:
 		return b, errors.New("--id needs --force: without it the ticks themselves show what is left")
-	case o.limit < 0 || o.concurrency < 1 || o.concurrency > 1000:
-		return b, fmt.Errorf("--limit %d, --concurrency %d: want 0 or more, and 1-1000", o.limit, o.concurrency)
+	case o.concurrency < 1 || o.concurrency > 1000:
+		return b, fmt.Errorf("--concurrency %d: want 1 to 1000", o.concurrency)
 	}
 	if b.ID == "" {
 		b.ID = run.NewID()

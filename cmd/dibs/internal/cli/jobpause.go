@@ -37,7 +37,7 @@ func newJobPause(e env) *cobra.Command {
 	formatFlag(cmd, &o.out)
 	cmd.Flags().StringVar(&o.why, "reason", "", "the reason, for the record; required")
 	cmd.Flags().StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when the job is resumed)")
-	cmd.Flags().DurationVar(&o.span, "for", 0, "the same as a duration from now")
+	cmd.Flags().Var(positive[time.Duration](&o.span), "for", "the same as a duration from now")
 	return cmd
 }
 
@@ -113,8 +113,6 @@ func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
 func (o jobPauseOptions) end(now time.Time) (time.Time, error) {
 	var until time.Time
 	switch {
-	case o.span < 0:
-		return until, usage(fmt.Errorf("--for %s: want a positive duration", o.span))
 	case o.span > 0:
 		until = now.Add(o.span).Truncate(time.Microsecond)
 	case o.until != "":

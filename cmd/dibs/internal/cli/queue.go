@@ -229,7 +229,7 @@ it. Running tasks go on. Tasks keep their places and their unique keys; unique w
 	f.BoolVar(&o.all, "all", false, "everything")
 	f.StringVar(&o.why, "reason", "", "the reason, for the record; required")
 	f.StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when you resume)")
-	f.DurationVar(&o.span, "for", 0, "the same as a duration from now")
+	f.Var(positive[time.Duration](&o.span), "for", "the same as a duration from now")
 	return cmd
 }
 

@@ -351,6 +351,6 @@ func (r *runner) holder(key lease.Key, runID string) lease.Holder {
 	return h
 }
 
-func (r *runner) leftoverPids(pids []int) {
+func (r *runner) leftoverPids(_ int, pids []int) {
 	fmt.Fprintf(r.stderr, "dibs: %s: the command has ended, but processes that it started still run, so the lease is still held: %v (--leftovers kill|leave)\n", r.key, pids)
 }

@@ -87,12 +87,15 @@ SELECT DISTINCT id, kind, name FROM dibs.queue_names WHERE ns = $1;
 DELETE FROM dibs.queue_rates WHERE ns = $1 AND k = ANY ($2::bigint[]);
 
 -- [16] Declares rates; what a kind has used of its rate stays used. In the order of the kinds, as fetches lock them.
-INSERT INTO dibs.queue_rates AS r (ns, k, every, burst)
-SELECT $1, q.k, q.every, q.burst FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) q(k, every, burst) ORDER BY q.k
-ON CONFLICT (ns, k) DO UPDATE SET every = excluded.every, burst = excluded.burst;
+INSERT INTO dibs.queue_rates AS r (ns, k, every, burst, per, most)
+SELECT $1, q.k, q.every, q.burst, q.per, q.most FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[]) q(k, every, burst, per, most)
+ORDER BY q.k
+ON CONFLICT (ns, k) DO UPDATE SET every = excluded.every, burst = excluded.burst, per = excluded.per, most = excluded.most;
 
--- [17] The rates, by name.
-SELECT n.name, r.every, r.burst, r.busy FROM dibs.queue_rates r JOIN dibs.queue_names n ON n.id = r.k AND n.kind WHERE r.ns = $1;
+-- [17] The rates, by name, and when each allows the next task: by its bucket, and by the parts that together reach most.
+SELECT n.name, r.every, greatest(r.busy + r.every - r.burst, coalesce((SELECT max(w.at) + r.per FROM (
+    SELECT t.at, sum(t.n) OVER (ORDER BY t.at DESC) AS sum FROM unnest(r.taken_at, r.taken) t(at, n)) w WHERE w.sum >= r.most), 0))
+FROM dibs.queue_rates r JOIN dibs.queue_names n ON n.id = r.k AND n.kind WHERE r.ns = $1;
 
 -- [18] Waits for the fetches of the namespace that are under way, which share this lock (see queue_fetch). So once a
 -- pause is acknowledged, no fetch that had not seen it gives anything. It is freed with the transaction.

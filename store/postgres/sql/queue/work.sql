@@ -1,7 +1,7 @@
 -- [0] Gives tasks to a worker: see queue_fetch.
 SELECT task, token, coalesce(sort_key, 0), coalesce(queue, 0), coalesce(kind, 0), due, coalesce(enqueued, 0), coalesce(expires, 0),
        attempts, coalesce(granted, 0), coalesce(crashes, 0), coalesce(snoozes, 0), coalesce(suspect, false), args, options
-FROM dibs.queue_fetch($1, $2, $3, $4, $5, $6::bigint[], $7::bigint[], $8::int, $9::bool, $10::bool, $11::int);
+FROM dibs.queue_fetch($1, $2, $3, $4, $5, $6::bigint[], $7::bigint[], $8::int, $9::bool, $10::bool, $11::int, $12::bigint, $13::bigint);
 
 -- [1] Writes that work begins (Q4): see queue_start.
 SELECT v FROM dibs.queue_start($1, $2, $3, $4, $5::bigint[], $6::bigint[]) v;

@@ -243,6 +243,32 @@ BEGIN
 END $$;
 
 
+SET default_tablespace = '';
+
+
+
+CREATE TABLE dibs.queue_rates (
+    ns text NOT NULL COLLATE pg_catalog."C",
+    k bigint NOT NULL,
+    every bigint NOT NULL,
+    burst bigint NOT NULL,
+    busy bigint DEFAULT 0 NOT NULL,
+    per bigint DEFAULT 0 NOT NULL,
+    most integer DEFAULT 0 NOT NULL,
+    taken_at bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    taken integer[] DEFAULT '{}'::integer[] NOT NULL
+);
+
+
+
+CREATE FUNCTION dibs.queue_allowed(r dibs.queue_rates, p_now bigint) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT greatest(least((r.burst - (greatest(r.busy, p_now) - p_now)) / r.every,
+    r.most - (SELECT coalesce(sum(t.n), 0) FROM unnest(r.taken_at, r.taken) t(at, n) WHERE t.at > p_now - r.per)), 0)
+$$;
+
+
 
 CREATE FUNCTION dibs.queue_banned(p_ns text, p_queue bigint, p_now bigint, OUT closed boolean, OUT kinds bigint[]) RETURNS record
     LANGUAGE plpgsql
@@ -436,7 +462,7 @@ END $$;
 
 
 
-CREATE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token bigint, p_not_after bigint, p_queues bigint[], p_kinds bigint[], p_most integer, p_suspects boolean, p_crashers boolean, p_look integer) RETURNS TABLE(task bigint, token bigint, sort_key bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint, attempts integer, granted integer, crashes integer, snoozes integer, suspect boolean, args text, options text)
+CREATE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token bigint, p_not_after bigint, p_queues bigint[], p_kinds bigint[], p_most integer, p_suspects boolean, p_crashers boolean, p_look integer, p_bytes bigint, p_used bigint) RETURNS TABLE(task bigint, token bigint, sort_key bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint, attempts integer, granted integer, crashes integer, snoozes integer, suspect boolean, args text, options text)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -472,6 +498,8 @@ DECLARE
   touched uuid[];                 -- limits to settle
   limited bool;
   filled  bool := false;          -- as many with a limit were given as one step may
+  used    bigint := p_used;       -- bytes of arguments of those that were given
+  sated   bool := false;          -- the next one has too many
   c       record;
   l       dibs.queue_limits;
   kinds   bigint[];               -- the bands that may be given from
@@ -520,7 +548,7 @@ BEGIN
   IF EXISTS (SELECT FROM dibs.queue_rates r WHERE r.ns = p_ns) THEN
     PERFORM FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds)) ORDER BY r.k FOR NO KEY UPDATE;
     t_now := dibs.now_us();
-    SELECT array_agg(r.k), array_agg(least(greatest((r.burst - (greatest(r.busy, t_now) - t_now)) / r.every, 0), p_most)::int)
+    SELECT array_agg(r.k), array_agg(least(dibs.queue_allowed(r, t_now), p_most)::int)
     INTO rated, allowed
     FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds));
   END IF;
@@ -641,10 +669,13 @@ BEGIN
           -- Tasks without a limit that stand before it come first.
           CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.sort_key) >= had;
           CONTINUE WHEN c.suspect AND (no_suspect OR suspect_key < c.sort_key OR c.crashes > 0 AND NOT p_crashers);
+          sated := p_bytes > 0 AND used > 0 AND used + octet_length(c.args) > p_bytes;
+          EXIT WHEN sated;
+          used := used + octet_length(c.args);
           IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
             CONTINUE WHEN allowed[array_position(rated, c.kind)] <= 0;
             allowed[array_position(rated, c.kind)] := allowed[array_position(rated, c.kind)] - 1;
-            UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + r.every WHERE r.ns = p_ns AND r.k = c.kind;
+            PERFORM dibs.queue_take(p_ns, c.kind, 1, t_now);
           END IF;
           l.token := greatest(l.token + 1, c.token + 1, t_now);
           UPDATE dibs.queue_limits x SET running = running + 1, token = l.token WHERE x.lim = c.lim;
@@ -699,7 +730,7 @@ BEGIN
       END LOOP;
       PERFORM dibs.queue_settle(v) FROM (SELECT DISTINCT unnest(touched)) q(v);
       touched := NULL;
-      EXIT WHEN filled;
+      EXIT WHEN filled OR sated;
     END IF;
     IF rated IS NOT NULL AND need < had THEN -- of rated kinds, something may have been given
       most := ARRAY(SELECT coalesce(allowed[array_position(rated, v.k)], v.m) FROM unnest(kinds, most) WITH ORDINALITY v(k, m, i) ORDER BY v.i);
@@ -709,17 +740,20 @@ BEGIN
     IF NOT no_suspect AND need > 0 THEN
       suspect_key := dibs.queue_suspect(this, CASE WHEN rated IS NULL THEN kinds ELSE ARRAY(SELECT k FROM unnest(kinds, most) v(k, m) WHERE m > 0) END, p_crashers);
       IF suspect_key IS NOT NULL THEN
-        SELECT t.ctid, t.sort_key, t.id, t.expires, t.kind INTO c FROM dibs.tasks t WHERE t.id = suspect_key & ((1::bigint << 53) - 1);
+        SELECT t.ctid, t.sort_key, t.id, t.expires, t.kind, octet_length(t.args) AS size INTO c FROM dibs.tasks t WHERE t.id = suspect_key & ((1::bigint << 53) - 1);
         IF ahead IS NULL THEN
           ahead := dibs.queue_heads(this, kinds, ranks, lows, most, need);
         END IF;
         IF c.expires <= t_now THEN
           PERFORM dibs.queue_discard(ARRAY[c.id], 'expired', t_now);
           flags := flags | 4;
+        ELSIF p_bytes > 0 AND used > 0 AND used + c.size > p_bytes THEN
+          sated := true;
         ELSIF given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.sort_key) < had THEN
+          used := used + c.size;
           IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
             allowed[array_position(rated, c.kind)] := allowed[array_position(rated, c.kind)] - 1;
-            UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + r.every WHERE r.ns = p_ns AND r.k = c.kind;
+            PERFORM dibs.queue_take(p_ns, c.kind, 1, t_now);
           END IF;
           RETURN QUERY UPDATE dibs.tasks t SET state = 5, token = greatest(t.token + 1, t_now), worker = me, fetched = t_now, begun = false, stop = NULL
             WHERE t.id = c.id
@@ -737,7 +771,7 @@ BEGIN
     -- All others.
     reach := need;
     FOR round IN 1 .. 100 LOOP
-      EXIT WHEN need <= 0;
+      EXIT WHEN need <= 0 OR sated;
       IF cardinality(kinds) = 1 THEN
         picked := ARRAY(
           SELECT t.ctid FROM dibs.tasks t WHERE t.queue = this AND t.kind = kinds[1] AND t.state = 1
@@ -757,12 +791,21 @@ BEGIN
                 ORDER BY t.sort_key LIMIT least(need, l.most) FOR NO KEY UPDATE SKIP LOCKED) x
           ) w WHERE w.n <= w.most ORDER BY w.sort_key LIMIT need);
       END IF;
+      IF p_bytes > 0 AND picked <> '{}' THEN
+        -- The first of them that fit together.
+        n := cardinality(picked);
+        SELECT coalesce(array_agg(w.at ORDER BY w.i), '{}'), coalesce(max(w.total), used) INTO picked, used FROM (
+          SELECT v.at, v.i, used + sum((SELECT octet_length(t.args) FROM dibs.tasks t WHERE t.ctid = v.at)) OVER (ORDER BY v.i) AS total
+          FROM unnest(picked) WITH ORDINALITY v(at, i)) w
+        WHERE w.total <= p_bytes OR used = 0 AND w.i = 1;
+        sated := cardinality(picked) < n;
+      END IF;
       IF rated IS NOT NULL AND picked <> '{}' THEN
         FOR i IN 1 .. cardinality(rated) LOOP
           SELECT count(*) INTO n FROM dibs.tasks t WHERE t.ctid = ANY (picked) AND t.kind = rated[i];
           CONTINUE WHEN n = 0;
           allowed[i] := allowed[i] - n;
-          UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + n * r.every WHERE r.ns = p_ns AND r.k = rated[i];
+          PERFORM dibs.queue_take(p_ns, rated[i], n, t_now);
         END LOOP;
         most := ARRAY(SELECT coalesce(allowed[array_position(rated, v.k)], v.m) FROM unnest(kinds, most) WITH ORDINALITY v(k, m, i) ORDER BY v.i);
       END IF;
@@ -772,6 +815,7 @@ BEGIN
           t.attempts, t.granted, t.crashes, t.snoozes, t.suspect, t.args, t.options;
       GET DIAGNOSTICS n = ROW_COUNT;
       need := need - n;
+      EXIT WHEN sated;
       IF n < cardinality(picked) THEN
         spent := ARRAY(SELECT t.id FROM dibs.tasks t WHERE t.ctid = ANY (picked) AND t.expires <= t_now);
         PERFORM dibs.queue_discard(spent, 'expired', t_now);
@@ -798,7 +842,11 @@ BEGIN
         PERFORM dibs.queue_raise(this, c.k, c.r, gap);
       END IF;
     END IF;
+    EXIT WHEN sated;
   END LOOP;
+  IF sated THEN
+    flags := flags | 32;
+  END IF;
 
   IF need < p_most AND coalesce(lims, '{}') = '{}' THEN
     -- A claim that a crash of the server loses only lets another worker run the task: the first one's token is
@@ -1953,6 +2001,35 @@ END $$;
 
 
 
+CREATE FUNCTION dibs.queue_take(p_ns text, p_kind bigint, p_n integer, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+  r    dibs.queue_rates;
+  last int;
+BEGIN
+  SELECT * INTO r FROM dibs.queue_rates x WHERE x.ns = p_ns AND x.k = p_kind;
+  WHILE r.taken_at[1] <= p_now - r.per LOOP
+    r.taken_at := r.taken_at[2:];
+    r.taken := r.taken[2:];
+  END LOOP;
+  last := cardinality(r.taken_at);
+  IF r.taken_at[last] / greatest(r.per / 16, 1) >= p_now / greatest(r.per / 16, 1) THEN
+    r.taken_at[last] := greatest(r.taken_at[last], p_now);
+    r.taken[last] := r.taken[last] + p_n;
+  ELSE
+    r.taken_at := r.taken_at || p_now;
+    r.taken := r.taken || p_n;
+  END IF;
+  UPDATE dibs.queue_rates x SET busy = greatest(x.busy, p_now) + p_n * x.every, taken_at = r.taken_at, taken = r.taken
+  WHERE x.ns = p_ns AND x.k = p_kind;
+END $$;
+
+
+
 CREATE FUNCTION dibs.queue_tally(p_queue bigint, p_kind bigint, p_name text, p_n bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1986,9 +2063,6 @@ END $$;
 CREATE FUNCTION dibs.topic(ns text, key bytea) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT encode(sha256(convert_to(ns, 'UTF8') || '\x2f'::bytea || key), 'hex') $$;
-
-
-SET default_tablespace = '';
 
 
 
@@ -2294,16 +2368,6 @@ CREATE TABLE dibs.queue_pauses (
 
 
 
-CREATE TABLE dibs.queue_rates (
-    ns text NOT NULL COLLATE pg_catalog."C",
-    k bigint NOT NULL,
-    every bigint NOT NULL,
-    burst bigint NOT NULL,
-    busy bigint DEFAULT 0 NOT NULL
-);
-
-
-
 CREATE TABLE dibs.queue_watched (
     queue bigint NOT NULL,
     watched bigint DEFAULT 0 NOT NULL
@@ -2435,43 +2499,43 @@ CREATE VIEW dibs.tick_rows AS
 
 
 
-INSERT INTO dibs.events VALUES ('shop', '01a214eb-da9b-7edd-87d3-793f19209907', 1795647330974276, 'clock-step', '\x', '\x', 0, '', 'web-1', 'by 3 s');
-INSERT INTO dibs.events VALUES ('shop', '01a214eb-da9b-7ee0-b38c-74b38852b008', 1795647330974552, 'lease-broken', '\x62726f6b656e', '\x73686f702f7265706f7274', 1795608000000000, '01a214eb-da38-76f4-b65b-732ba8807b1e', 'web-1', 'by ann');
-INSERT INTO dibs.events VALUES ('shop', '66121b94f8d88-69e34216-5aa0-4cb5-9afc-39e3c5b495f2', 1795647331077552, 'task-cancel', '\x', '\x', 0, '', '', '1 task: 7 by ann: a test');
-INSERT INTO dibs.events VALUES ('shop', '66121b94f974f-ad109e87-beb8-4ebd-9f72-768ad3e0c195', 1795647331080036, 'task-discard', '\x', '\x', 0, '', '', '1 task: 8 by ann: a test');
-INSERT INTO dibs.events VALUES ('shop', '66121b94fa147-04c767fa-b356-4447-9ee6-5b4249eba352', 1795647331082585, 'task-promote', '\x', '\x', 0, '', '', '1 task: 9 by ann: a test');
-INSERT INTO dibs.events VALUES ('shop', '66121b9505206-87ce6c95-3a76-4d04-9e49-97b5f9e2ba6f', 1795647331127848, 'queue-paused', '\x', '\x', 0, '', '', 'queue closed by ann: stocktaking');
-INSERT INTO dibs.events VALUES ('shop', '66121b950b106-34491466-5cf6-4b93-8101-507ec044c681', 1795647331152178, 'limit-changed', '\x', '\x', 0, '', '', '"printer" from 1 to 1 by ann');
+INSERT INTO dibs.events VALUES ('shop', '01a21d7a-7e80-778c-98fb-969c9297baec', 1795790896772060, 'clock-step', '\x', '\x', 0, '', 'web-1', 'by 3 s');
+INSERT INTO dibs.events VALUES ('shop', '01a21d7a-7e80-7791-bab7-2fe21896c34d', 1795790896772379, 'lease-broken', '\x62726f6b656e', '\x73686f702f7265706f7274', 1795752000000000, '01a21d7a-7e11-7cf4-896b-b4eef0c3d8e1', 'web-1', 'by ann');
+INSERT INTO dibs.events VALUES ('shop', '661432681fd29-8f6ab6f8-5adc-4f25-8fe6-149cef9d6a60', 1795790897020266, 'task-cancel', '\x', '\x', 0, '', '', '1 task: 7 by ann: a test');
+INSERT INTO dibs.events VALUES ('shop', '66143268289a9-405d1450-4b5c-4261-a349-302369c99d47', 1795790897056228, 'task-discard', '\x', '\x', 0, '', '', '1 task: 8 by ann: a test');
+INSERT INTO dibs.events VALUES ('shop', '661432682d252-ef027d28-677f-4a90-8afd-521b5d45d23a', 1795790897074811, 'task-promote', '\x', '\x', 0, '', '', '1 task: 9 by ann: a test');
+INSERT INTO dibs.events VALUES ('shop', '6614326862da1-46b85324-62c8-4eae-9fd1-a6c227d959d3', 1795790897294813, 'queue-paused', '\x', '\x', 0, '', '', 'queue closed by ann: stocktaking');
+INSERT INTO dibs.events VALUES ('shop', '6614326877021-7c0b1108-868e-476c-b545-3ae809790aa4', 1795790897377368, 'limit-changed', '\x', '\x', 0, '', '', '"printer" from 1 to 1 by ann');
 
 
 
-INSERT INTO dibs.jobs VALUES ('shop', '\x73686f702f676f6e65', '{}', 1, 1795608000000000, 1795607999999999, 1795647330864511, 0, 0, '', '', false, '');
-INSERT INTO dibs.jobs VALUES ('shop', '\x73686f702f706175736564', '{}', 1, 1795608000000000, 1795607999999999, 0, 1795647330865828, 0, 'ann', 'stocktaking', false, '');
-INSERT INTO dibs.jobs VALUES ('shop', '\x73686f702f7265706f7274', '{"schedules":["@hourly"]}', 2, 1795604400000000, 1795626000000000, 0, 0, 0, '', '', false, '');
+INSERT INTO dibs.jobs VALUES ('shop', '\x73686f702f676f6e65', '{}', 1, 1795752000000000, 1795751999999999, 1795790896563216, 0, 0, '', '', false, '');
+INSERT INTO dibs.jobs VALUES ('shop', '\x73686f702f706175736564', '{}', 1, 1795752000000000, 1795751999999999, 0, 1795790896568982, 0, 'ann', 'stocktaking', false, '');
+INSERT INTO dibs.jobs VALUES ('shop', '\x73686f702f7265706f7274', '{"schedules":["@hourly"]}', 2, 1795748400000000, 1795770000000000, 0, 0, 0, '', '', false, '');
 
 
 
-INSERT INTO dibs.leases VALUES ('shop', '\x72656c6561736564', '22182e694559a6f39c7b79f4b6db4e5a', 1795647330854009, '{"id":"22182e694559a6f39c7b79f4b6db4e5a","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647330854009, 1795647330854009, 0, 0, '', '', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x6465706c6f79', '157599d2888f8116bbf7f7c919334ce6', 1795647330855778, '{"id":"157599d2888f8116bbf7f7c919334ce6","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647330855778, 1795647330855778, 1795647335855778, 0, '', '', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x62726f6b656e', 'a6c71f1af99be6d02997557362cc6f47', 1795647330856625, '{"id":"a6c71f1af99be6d02997557362cc6f47","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647330856625, 1795647330856625, 1795647335856625, 0, '', '{"at": "2026-11-25T22:55:30.857830Z", "by": "ann", "why": "it hangs"}', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x7365727665722f7765622d31', '6fa07020a15d52b1ec709cfc684cb4b3', 1795647330867169, '{"id":"6fa07020a15d52b1ec709cfc684cb4b3","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647330867169, 1795647330867169, 1795647335867169, 0, '', '', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x73686f702f7265706f7274', '5af84ef4e57f94f24fe81d4515135f74', 1795647330868085, '{"id":"5af84ef4e57f94f24fe81d4515135f74","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647330868085, 1795647330868085, 1795647335868085, 0, '', '', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f6434353331363038363738613336626530643739363438393264303065386435', '0806c738ccef8226f71f5a7582c9adba', 1795647330980469, '{"id":"0806c738ccef8226f71f5a7582c9adba","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647330980469, 1795647330980469, 1795647335980469, 0, '', '', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f3231663366363031663435306363643863613538393664303765336231326635', '250bb3c1715b2d974e994e0e4c1199f9', 1795647331090078, '{"id":"250bb3c1715b2d974e994e0e4c1199f9","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647331090078, 1795647331090078, 1795647336090078, 0, '', '', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f3361316439326235636161303965643030366463633162663366363433616333', '912a8b074ae4c580985a82bb3b644e3a', 1795647331101478, '{"id":"912a8b074ae4c580985a82bb3b644e3a","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647331101478, 1795647331101478, 1795647336101478, 0, '', '', 0);
-INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f3961646231386335396264653332613063383734333539653638353861346137', '7e7c1dc5839b394743239a7c3a6c39d9', 1795647331112373, '{"id":"7e7c1dc5839b394743239a7c3a6c39d9","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795647331112373, 1795647331112373, 1795647336112373, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x72656c6561736564', 'd6f8ee3d7efc655e466e277dbfa8f6d4', 1795790896453468, '{"id":"d6f8ee3d7efc655e466e277dbfa8f6d4","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790896453468, 1795790896453468, 0, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x6465706c6f79', '62984ad3506f7c9385ba341071688d8e', 1795790896474654, '{"id":"62984ad3506f7c9385ba341071688d8e","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790896474654, 1795790896474654, 1795790901474654, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x62726f6b656e', 'e8d2a6ea40bcea1911e575e267477d59', 1795790896488727, '{"id":"e8d2a6ea40bcea1911e575e267477d59","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790896488727, 1795790896488727, 1795790901488727, 0, '', '{"at": "2026-11-27T14:48:16.500236Z", "by": "ann", "why": "it hangs"}', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x7365727665722f7765622d31', '3bdfbf8c11816c8198431947f0dcfead', 1795790896612601, '{"id":"3bdfbf8c11816c8198431947f0dcfead","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790896612601, 1795790896612601, 1795790901612601, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x73686f702f7265706f7274', '4cda2e7721155bac9700806be24a28f6', 1795790896620006, '{"id":"4cda2e7721155bac9700806be24a28f6","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790896620006, 1795790896620006, 1795790901620006, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f3861333534633832616530323461373637666636393161363163643965383030', '1a91ac772459556586f1416e8acebc94', 1795790896779916, '{"id":"1a91ac772459556586f1416e8acebc94","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790896779916, 1795790896779916, 1795790901779916, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f3733663336653030363134363764633533326161343162383437373633343735', 'f92a14a928ca2687528422f93440da98', 1795790897135335, '{"id":"f92a14a928ca2687528422f93440da98","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790897135335, 1795790897135335, 1795790902135335, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f3431373436386338346433663962363763643839363939363534663432373564', '6742b85560f8f015e6856e86ccd06aa7', 1795790897196990, '{"id":"6742b85560f8f015e6856e86ccd06aa7","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790897196990, 1795790897196990, 1795790902196990, 0, '', '', 0);
+INSERT INTO dibs.leases VALUES ('shop', '\x6f6e63651f3837393338343635303734353336393265356663613236623937386336653833', 'd7851acc97a7a08a5ed28aade032ea44', 1795790897244093, '{"id":"d7851acc97a7a08a5ed28aade032ea44","host":"web-1","pid":42,"command":"php report.php"}', 5000000, 1795790897244093, 1795790897244093, 1795790902244093, 0, '', '', 0);
 
 
 
-INSERT INTO dibs.migrations VALUES (1, 1, '2026-11-25 22:55:30.833224+00');
+INSERT INTO dibs.migrations VALUES (1, 1, '2026-11-27 14:48:16.347415+00');
 
 
 
-INSERT INTO dibs.namespaces VALUES ('shop', 'e22de2bf-24e2-43f2-8d42-bb042e30da49', '7712242647845744047/00000001', 1795647330844600, 0, 15000000);
+INSERT INTO dibs.namespaces VALUES ('shop', '53d0b9b1-c27b-4d1f-951c-4787db23bc1e', '7712846464205404304/00000001', 1795790896379475, 0, 15000000);
 
 
 
-INSERT INTO dibs.outputs VALUES ('shop', '01a214eb-da38-76f4-b65b-732ba8807b1e', '\x3432207265706f7274730a');
+INSERT INTO dibs.outputs VALUES ('shop', '01a21d7a-7e11-7cf4-896b-b4eef0c3d8e1', '\x3432207265706f7274730a');
 
 
 
@@ -2490,12 +2554,12 @@ INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -5624043709677704778,
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -5624043709677704778, 9, 81064793292668928, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, 6922346173055426631, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, 1842406829382511699, 28, 252201579132747776, NULL, NULL);
+INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -3866358466848341269, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, 3777279871018994494, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -8397548292560723592, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, 8121281802668289014, 19, 171136785840078848, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -3321205880933613439, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, 3576277168888275864, 28, 252201579132747776, NULL, NULL);
-INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -3866358466848341269, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (5904985572738533645, 3576277168888275864, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -8132471474028102089, 28, 252201579132747776, NULL, NULL);
 INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -4331873437058122943, 28, 252201579132747776, NULL, NULL);
@@ -2503,17 +2567,17 @@ INSERT INTO dibs.queue_bands VALUES (-1490493505405132009, -8504270171182864836,
 
 
 
-INSERT INTO dibs.queue_counts VALUES ('shop', 1795647300000000, 'mail', 'canceled', 'canceled', 1);
-INSERT INTO dibs.queue_counts VALUES ('shop', 1795647300000000, 'mail', 'discarded', 'discarded:operator', 1);
-INSERT INTO dibs.queue_counts VALUES ('shop', 1795647300000000, 'mail', 'poison', 'rescued', 1);
-INSERT INTO dibs.queue_counts VALUES ('shop', 1795647300000000, 'mail', 'poison', 'crashed', 1);
-INSERT INTO dibs.queue_counts VALUES ('shop', 1795647300000000, 'mail', 'suspect', 'rescued', 1);
-INSERT INTO dibs.queue_counts VALUES ('shop', 1795647300000000, 'mail', 'plain', 'enqueued', 2);
+INSERT INTO dibs.queue_counts VALUES ('shop', 1795790880000000, 'mail', 'canceled', 'canceled', 1);
+INSERT INTO dibs.queue_counts VALUES ('shop', 1795790880000000, 'mail', 'discarded', 'discarded:operator', 1);
+INSERT INTO dibs.queue_counts VALUES ('shop', 1795790880000000, 'mail', 'poison', 'rescued', 1);
+INSERT INTO dibs.queue_counts VALUES ('shop', 1795790880000000, 'mail', 'poison', 'crashed', 1);
+INSERT INTO dibs.queue_counts VALUES ('shop', 1795790880000000, 'mail', 'suspect', 'rescued', 1);
+INSERT INTO dibs.queue_counts VALUES ('shop', 1795790880000000, 'mail', 'plain', 'enqueued', 2);
 
 
 
-INSERT INTO dibs.queue_limits VALUES ('43b79046-aa31-e9a2-9c46-ce24656b7a34', 'shop', 'printer', 1, 1, 1795647331143647, 9223372036854775807, 0, 1, 1795647331132947, 0, 'adb4efe9-6361-87f0-acc3-397d61d18c75', 'ann', 1795647331151853);
-INSERT INTO dibs.queue_limits VALUES ('f687449e-0da3-333f-525d-ad0272e41cbc', 'shop', 'scanner', 2, 0, 0, 0, 0, NULL, 1795647331154949, NULL, NULL, '', 0);
+INSERT INTO dibs.queue_limits VALUES ('43b79046-aa31-e9a2-9c46-ce24656b7a34', 'shop', 'printer', 1, 1, 1795790897349738, 9223372036854775807, 0, 1, 1795790897308939, 0, 'adb4efe9-6361-87f0-acc3-397d61d18c75', 'ann', 1795790897377015);
+INSERT INTO dibs.queue_limits VALUES ('f687449e-0da3-333f-525d-ad0272e41cbc', 'shop', 'scanner', 2, 0, 0, 0, 0, NULL, 1795790897380768, NULL, NULL, '', 0);
 
 
 
@@ -2530,14 +2594,14 @@ INSERT INTO dibs.queue_names VALUES (513464988417316366, 'shop', true, 'window')
 INSERT INTO dibs.queue_names VALUES (8659315522658142944, 'shop', true, 'canceled');
 INSERT INTO dibs.queue_names VALUES (-1702406647233248276, 'shop', true, 'discarded');
 INSERT INTO dibs.queue_names VALUES (-5624043709677704778, 'shop', true, 'front');
-INSERT INTO dibs.queue_names VALUES (6922346173055426631, 'shop', true, 'poison');
 INSERT INTO dibs.queue_names VALUES (1842406829382511699, 'shop', true, 'suspect');
-INSERT INTO dibs.queue_names VALUES (3576277168888275864, 'shop', true, 'plain');
-INSERT INTO dibs.queue_names VALUES (-3866358466848341269, 'shop', true, 'rated');
-INSERT INTO dibs.queue_names VALUES (3777279871018994494, 'shop', true, 'later');
+INSERT INTO dibs.queue_names VALUES (6922346173055426631, 'shop', true, 'poison');
 INSERT INTO dibs.queue_names VALUES (-8397548292560723592, 'shop', true, 'expiring');
 INSERT INTO dibs.queue_names VALUES (8121281802668289014, 'shop', true, 'urgent');
 INSERT INTO dibs.queue_names VALUES (-3321205880933613439, 'shop', true, 'unique');
+INSERT INTO dibs.queue_names VALUES (3576277168888275864, 'shop', true, 'plain');
+INSERT INTO dibs.queue_names VALUES (-3866358466848341269, 'shop', true, 'rated');
+INSERT INTO dibs.queue_names VALUES (3777279871018994494, 'shop', true, 'later');
 INSERT INTO dibs.queue_names VALUES (5904985572738533645, 'shop', false, 'closed');
 INSERT INTO dibs.queue_names VALUES (-8132471474028102089, 'shop', true, 'limited');
 INSERT INTO dibs.queue_names VALUES (-4331873437058122943, 'shop', true, 'unsaid');
@@ -2548,74 +2612,74 @@ INSERT INTO dibs.queue_names VALUES (-8504270171182864836, 'shop', true, 'runnin
 
 
 
-INSERT INTO dibs.queue_pauses VALUES ('shop', 'closed', '', 5904985572738533645, NULL, 1795647331127546, 0, 'ann', 'stocktaking');
+INSERT INTO dibs.queue_pauses VALUES ('shop', 'closed', '', 5904985572738533645, NULL, 1795790897294547, 0, 'ann', 'stocktaking');
 
 
 
-INSERT INTO dibs.queue_rates VALUES ('shop', -3866358466848341269, 200000, 1000000, 0);
+INSERT INTO dibs.queue_rates VALUES ('shop', -3866358466848341269, 200000, 1000000, 0, 1000000, 5, '{}', '{}');
 
 
 
 
 
 
-INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (1, 'shop', '\x6f6e63651f6434353331363038363738613336626530643739363438393264303065386435', '0806c738ccef8226f71f5a7582c9adba', 1795647330980469, 'web-1', 7, '{mail}', '{}', 10, 1795647330984534, 0, false);
-INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (2, 'shop', '\x6f6e63651f3231663366363031663435306363643863613538393664303765336231326635', '250bb3c1715b2d974e994e0e4c1199f9', 1795647331090078, 'web-2', 7, '{mail}', '{}', 10, 1795647331091323, 1795647331096328, false);
-INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (3, 'shop', '\x6f6e63651f3361316439326235636161303965643030366463633162663366363433616333', '912a8b074ae4c580985a82bb3b644e3a', 1795647331101478, 'web-2', 7, '{mail}', '{}', 10, 1795647331104925, 1795647331110324, false);
-INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (4, 'shop', '\x6f6e63651f3961646231386335396264653332613063383734333539653638353861346137', '7e7c1dc5839b394743239a7c3a6c39d9', 1795647331112373, 'web-2', 7, '{mail}', '{}', 10, 1795647331113356, 1795647331117204, false);
+INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (1, 'shop', '\x6f6e63651f3861333534633832616530323461373637666636393161363163643965383030', '1a91ac772459556586f1416e8acebc94', 1795790896779916, 'web-1', 7, '{mail}', '{}', 10, 1795790896784620, 0, false);
+INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (2, 'shop', '\x6f6e63651f3733663336653030363134363764633533326161343162383437373633343735', 'f92a14a928ca2687528422f93440da98', 1795790897135335, 'web-2', 7, '{mail}', '{}', 10, 1795790897138891, 1795790897180487, false);
+INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (3, 'shop', '\x6f6e63651f3431373436386338346433663962363763643839363939363534663432373564', '6742b85560f8f015e6856e86ccd06aa7', 1795790897196990, 'web-2', 7, '{mail}', '{}', 10, 1795790897199682, 1795790897234059, false);
+INSERT INTO dibs.queue_workers OVERRIDING SYSTEM VALUE VALUES (4, 'shop', '\x6f6e63651f3837393338343635303734353336393265356663613236623937386336653833', 'd7851acc97a7a08a5ed28aade032ea44', 1795790897244093, 'web-2', 7, '{mail}', '{}', 10, 1795790897246793, 1795790897256590, false);
 
 
 
-INSERT INTO dibs.runs VALUES ('shop', '01a214eb-da38-76f4-b65b-732ba8807b1e', '\x73686f702f7265706f7274', 1795608000000000, '5af84ef4e57f94f24fe81d4515135f74', 1795647330868085, 'web-1', 42, 'php report.php', 'succeeded', '', false, 1795647330876697, 1795647330877697, '[{"n":1,"outcome":"","started":"2026-11-25T22:55:30.876697Z","ended":"2026-11-25T22:55:30.877697Z"}]', '');
-INSERT INTO dibs.runs VALUES ('shop', '01a214eb-da3f-7465-b6d6-35c16bd6eda6', '\x73686f702f7265706f7274', 1795611600000000, '5af84ef4e57f94f24fe81d4515135f74', 1795647330868085, 'web-1', 42, 'php report.php', 'failed', 'exit status 1', false, 1795647330879763, 1795647330880763, '[{"n":1,"outcome":"","started":"2026-11-25T22:55:30.879763Z","ended":"2026-11-25T22:55:30.880763Z"}]', '');
-INSERT INTO dibs.runs VALUES ('shop', '01a214eb-da95-79b0-814b-74baf17c95e7', '\x73686f702f7265706f7274', 1795629600000000, '5af84ef4e57f94f24fe81d4515135f74', 1795647330868085, 'web-1', 42, 'php report.php', '', '', false, 1795647330965956, 0, '', '');
-INSERT INTO dibs.runs VALUES ('shop', '01a214eb-da99-7df4-b41a-351b6ecc940d', '\x73686f702f6f6e6365', 0, '7cd8a9c7d8b80a6ba4f58c632978787b', 7, 'web-2', 0, '', 'succeeded', '', false, 1795611600000000, 1795615200000000, '', '{"by":"ann","why":"a test"}');
+INSERT INTO dibs.runs VALUES ('shop', '01a21d7a-7e11-7cf4-896b-b4eef0c3d8e1', '\x73686f702f7265706f7274', 1795752000000000, '4cda2e7721155bac9700806be24a28f6', 1795790896620006, 'web-1', 42, 'php report.php', 'succeeded', '', false, 1795790896660143, 1795790896661143, '[{"n":1,"outcome":"","started":"2026-11-27T14:48:16.660143Z","ended":"2026-11-27T14:48:16.661143Z"}]', '');
+INSERT INTO dibs.runs VALUES ('shop', '01a21d7a-7e3e-7554-9db7-7af7f6b9fbba', '\x73686f702f7265706f7274', 1795755600000000, '4cda2e7721155bac9700806be24a28f6', 1795790896620006, 'web-1', 42, 'php report.php', 'failed', 'exit status 1', false, 1795790896702701, 1795790896703701, '[{"n":1,"outcome":"","started":"2026-11-27T14:48:16.702701Z","ended":"2026-11-27T14:48:16.703701Z"}]', '');
+INSERT INTO dibs.runs VALUES ('shop', '01a21d7a-7e6c-7b38-a05a-db0ba350b5bd', '\x73686f702f7265706f7274', 1795773600000000, '4cda2e7721155bac9700806be24a28f6', 1795790896620006, 'web-1', 42, 'php report.php', '', '', false, 1795790896749075, 0, '', '');
+INSERT INTO dibs.runs VALUES ('shop', '01a21d7a-7e77-7464-b776-4d3893ccd2dc', '\x73686f702f6f6e6365', 0, '09fcd84090237f239d66f535ee3d62e4', 7, 'web-2', 0, '', 'succeeded', '', false, 1795755600000000, 1795759200000000, '', '{"by":"ann","why":"a test"}');
 
 
 
-INSERT INTO dibs.task_attempts VALUES (2, 1795647331026078, 1, 1, 'failed', 1795647331033575, 1795647331033575, 'no such address');
-INSERT INTO dibs.task_attempts VALUES (3, 1795647331038420, 1, 1, 'failed', 1795647331039776, 1795647331039776, 'timeout');
-INSERT INTO dibs.task_attempts VALUES (4, 1795647331043846, 1, 1, 'snoozed', 1795647331045560, 1795647331045560, '');
-INSERT INTO dibs.task_attempts VALUES (10, 1795647331105632, 3, 1, 'crashed', 1795647331105632, 1795647331110441, '');
+INSERT INTO dibs.task_attempts VALUES (2, 1795790896890889, 1, 1, 'failed', 1795790896897097, 1795790896897097, 'no such address');
+INSERT INTO dibs.task_attempts VALUES (3, 1795790896913874, 1, 1, 'failed', 1795790896920360, 1795790896920360, 'timeout');
+INSERT INTO dibs.task_attempts VALUES (4, 1795790896933897, 1, 1, 'snoozed', 1795790896942084, 1795790896942084, '');
+INSERT INTO dibs.task_attempts VALUES (10, 1795790897206953, 3, 1, 'crashed', 1795790897206953, 1795790897234167, '');
 
 
 
-INSERT INTO dibs.tasks VALUES (20, 252201579132747796, -1490493505405132009, -8132471474028102089, 1795647331133627, 1795647331133627, 1795647331143647, 1795647331143647, NULL, NULL, NULL, NULL, '43b79046-aa31-e9a2-9c46-ce24656b7a34', 1, 1, 0, 0, 0, 0, 5, NULL, false, false, true, '{"of":"limited"}', '{"limit":{"key":"printer","shared":true}}', NULL, NULL);
-INSERT INTO dibs.tasks VALUES (23, 252201579132747799, -1490493505405132009, -4331873437058122943, 1795647331155054, 1795647331155054, 0, NULL, NULL, NULL, NULL, NULL, 'f687449e-0da3-333f-525d-ad0272e41cbc', 2, NULL, 0, 0, 0, 0, 3, NULL, false, false, false, '{"of":"limited"}', '{"limit":{"key":"scanner","max":2}}', NULL, NULL);
-INSERT INTO dibs.tasks VALUES (3, 252201579132747779, -1490493505405132009, 4173149108423603544, 1795647331037234, 8107167331039951, 1795647331038420, 1795647331038420, NULL, NULL, NULL, NULL, NULL, NULL, 1, 1, 0, 0, 0, 6, NULL, false, false, true, '{"of":"again"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (4, 252201579132747780, -1490493505405132009, 6814521341795523304, 1795647331043074, 8107167331046019, 1795647331043846, 1795647331043846, NULL, NULL, NULL, NULL, NULL, NULL, 1, 0, 0, 0, 1, 6, NULL, false, false, true, '{"of":"postponed"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (24, 252201579132747800, -1490493505405132009, -8504270171182864836, 1795647331157703, 1795647331157703, 1795647331161721, 1795647331161721, NULL, NULL, NULL, NULL, NULL, NULL, 1, 0, 0, 0, 0, 5, NULL, false, false, true, '{"of":"running"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (6, 252201579132747782, -1490493505405132009, 513464988417316366, 1795647331060046, 1795647331060046, 1795647331062131, 1795647331062131, 1795647331065796, NULL, 6311520000000000, 'c12513ae-3536-f766-d34a-885fe2eaf4f0', NULL, NULL, 1, 1, 0, 0, 0, 10, NULL, true, false, true, '{"of":"window"}', '{"unique":{"key":"w","window":6311520000000000000}}', NULL, NULL);
-INSERT INTO dibs.tasks VALUES (9, 81064793292668937, -1490493505405132009, -5624043709677704778, 1795647331068037, 1795647331068037, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"front"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (11, 252201579132747787, -1490493505405132009, 1842406829382511699, 1795647331086068, 1795647331086068, 1795647331114040, 1795647331114039, NULL, NULL, NULL, NULL, NULL, NULL, 4, 0, 0, 0, 0, 2, NULL, false, true, false, '{"of":"suspect"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (15, 252201579132747791, -1490493505405132009, -3321205880933613439, 1795647331119963, 1795647331119963, 0, NULL, NULL, NULL, 0, '28394fbb-d6cf-6bd7-ebb2-930bdf11128a', NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, true, false, false, '{"of":"unique"}', '{"unique":{"key":"welcome","shared":true}}', NULL, NULL);
-INSERT INTO dibs.tasks VALUES (12, 252201579132747788, -1490493505405132009, 3777279871018994494, 1795647331119963, 8107167331118957, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, false, false, false, '{"of":"later"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (13, 252201579132747789, -1490493505405132009, -8397548292560723592, 1795647331119963, 1795647331119963, 0, NULL, NULL, 8107167331118957, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"expiring"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (14, 171136785840078862, -1490493505405132009, 8121281802668289014, 1795647331119963, 1795647331119963, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"urgent"}', '{"tags":["vip"]}', NULL, NULL);
-INSERT INTO dibs.tasks VALUES (16, 252201579132747792, -1490493505405132009, 3576277168888275864, 1795647331119963, 1795647331119963, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"plain"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (17, 252201579132747793, -1490493505405132009, 3576277168888275864, 1795647331119963, 1795647331119963, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"plain"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (18, 252201579132747794, -1490493505405132009, -3866358466848341269, 1795647331119963, 1795647331119963, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"rated"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (19, 252201579132747795, 5904985572738533645, 3576277168888275864, 1795647331125689, 1795647331125689, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"plain"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks VALUES (21, 252201579132747797, -1490493505405132009, -8132471474028102089, 1795647331133627, 1795647331133627, 0, NULL, NULL, NULL, NULL, NULL, '43b79046-aa31-e9a2-9c46-ce24656b7a34', 1, NULL, 0, 0, 0, 0, 4, NULL, false, false, false, '{"of":"limited"}', '{"limit":{"key":"printer","shared":true}}', NULL, NULL);
-INSERT INTO dibs.tasks VALUES (22, 252201579132747798, -1490493505405132009, -8132471474028102089, 1795647331133627, 1795647331133627, 0, NULL, NULL, NULL, NULL, NULL, '43b79046-aa31-e9a2-9c46-ce24656b7a34', 1, NULL, 0, 0, 0, 0, 4, NULL, false, false, false, '{"of":"limited"}', '{"limit":{"key":"printer","shared":true}}', NULL, NULL);
+INSERT INTO dibs.tasks VALUES (20, 252201579132747796, -1490493505405132009, -8132471474028102089, 1795790897309521, 1795790897309521, 1795790897349738, 1795790897349738, NULL, NULL, NULL, NULL, '43b79046-aa31-e9a2-9c46-ce24656b7a34', 1, 1, 0, 0, 0, 0, 5, NULL, false, false, true, '{"of":"limited"}', '{"limit":{"key":"printer","shared":true}}', NULL, NULL);
+INSERT INTO dibs.tasks VALUES (23, 252201579132747799, -1490493505405132009, -4331873437058122943, 1795790897380907, 1795790897380907, 0, NULL, NULL, NULL, NULL, NULL, 'f687449e-0da3-333f-525d-ad0272e41cbc', 2, NULL, 0, 0, 0, 0, 3, NULL, false, false, false, '{"of":"limited"}', '{"limit":{"key":"scanner","max":2}}', NULL, NULL);
+INSERT INTO dibs.tasks VALUES (3, 252201579132747779, -1490493505405132009, 4173149108423603544, 1795790896908253, 8107310896920597, 1795790896913874, 1795790896913874, NULL, NULL, NULL, NULL, NULL, NULL, 1, 1, 0, 0, 0, 6, NULL, false, false, true, '{"of":"again"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (4, 252201579132747780, -1490493505405132009, 6814521341795523304, 1795790896931079, 8107310896942428, 1795790896933897, 1795790896933897, NULL, NULL, NULL, NULL, NULL, NULL, 1, 0, 0, 0, 1, 6, NULL, false, false, true, '{"of":"postponed"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (24, 252201579132747800, -1490493505405132009, -8504270171182864836, 1795790897390598, 1795790897390598, 1795790897396736, 1795790897396736, NULL, NULL, NULL, NULL, NULL, NULL, 1, 0, 0, 0, 0, 5, NULL, false, false, true, '{"of":"running"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (6, 252201579132747782, -1490493505405132009, 513464988417316366, 1795790896963733, 1795790896963733, 1795790896969831, 1795790896969831, 1795790896979610, NULL, 6311520000000000, 'c12513ae-3536-f766-d34a-885fe2eaf4f0', NULL, NULL, 1, 1, 0, 0, 0, 10, NULL, true, false, true, '{"of":"window"}', '{"unique":{"key":"w","window":6311520000000000000}}', NULL, NULL);
+INSERT INTO dibs.tasks VALUES (9, 81064793292668937, -1490493505405132009, -5624043709677704778, 1795790896981285, 1795790896981285, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"front"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (11, 252201579132747787, -1490493505405132009, 1842406829382511699, 1795790897095328, 1795790897095328, 1795790897247495, 1795790897247494, NULL, NULL, NULL, NULL, NULL, NULL, 4, 0, 0, 0, 0, 2, NULL, false, true, false, '{"of":"suspect"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (15, 252201579132747791, -1490493505405132009, -3321205880933613439, 1795790897273485, 1795790897273485, 0, NULL, NULL, NULL, 0, '28394fbb-d6cf-6bd7-ebb2-930bdf11128a', NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, true, false, false, '{"of":"unique"}', '{"unique":{"key":"welcome","shared":true}}', NULL, NULL);
+INSERT INTO dibs.tasks VALUES (12, 252201579132747788, -1490493505405132009, 3777279871018994494, 1795790897273485, 8107310897265679, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, false, false, false, '{"of":"later"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (13, 252201579132747789, -1490493505405132009, -8397548292560723592, 1795790897273485, 1795790897273485, 0, NULL, NULL, 8107310897265679, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"expiring"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (14, 171136785840078862, -1490493505405132009, 8121281802668289014, 1795790897273485, 1795790897273485, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"urgent"}', '{"tags":["vip"]}', NULL, NULL);
+INSERT INTO dibs.tasks VALUES (16, 252201579132747792, -1490493505405132009, 3576277168888275864, 1795790897273485, 1795790897273485, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"plain"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (17, 252201579132747793, -1490493505405132009, 3576277168888275864, 1795790897273485, 1795790897273485, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"plain"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (18, 252201579132747794, -1490493505405132009, -3866358466848341269, 1795790897273485, 1795790897273485, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"rated"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (19, 252201579132747795, 5904985572738533645, 3576277168888275864, 1795790897290485, 1795790897290485, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 1, NULL, false, false, false, '{"of":"plain"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks VALUES (21, 252201579132747797, -1490493505405132009, -8132471474028102089, 1795790897309521, 1795790897309521, 0, NULL, NULL, NULL, NULL, NULL, '43b79046-aa31-e9a2-9c46-ce24656b7a34', 1, NULL, 0, 0, 0, 0, 4, NULL, false, false, false, '{"of":"limited"}', '{"limit":{"key":"printer","shared":true}}', NULL, NULL);
+INSERT INTO dibs.tasks VALUES (22, 252201579132747798, -1490493505405132009, -8132471474028102089, 1795790897309521, 1795790897309521, 0, NULL, NULL, NULL, NULL, NULL, '43b79046-aa31-e9a2-9c46-ce24656b7a34', 1, NULL, 0, 0, 0, 0, 4, NULL, false, false, false, '{"of":"limited"}', '{"limit":{"key":"printer","shared":true}}', NULL, NULL);
 
 
 
-INSERT INTO dibs.tasks_ended VALUES (1, 252201579132747777, -1490493505405132009, -4765929438279856542, 1795647330991140, 1795647330991140, 1795647330995672, 1795647330995672, 1795647331022439, NULL, NULL, NULL, NULL, NULL, 1, 1, 0, 0, 0, 10, NULL, false, false, true, '{"of":"good"}', NULL, NULL, NULL);
-INSERT INTO dibs.tasks_ended VALUES (2, 252201579132747778, -1490493505405132009, -7243640757940713275, 1795647331024134, 1795647331024134, 1795647331026078, 1795647331026078, 1795647331034011, NULL, NULL, NULL, NULL, NULL, 1, 1, 0, 0, 0, 11, NULL, false, false, true, '{"of":"bad"}', NULL, NULL, 'attempts');
-INSERT INTO dibs.tasks_ended VALUES (5, 252201579132747781, -1490493505405132009, 81618943253165899, 1795647331048105, 1795647331048105, 1795647331049589, 1795647331049589, 1795647331055881, NULL, NULL, NULL, NULL, NULL, 1, 0, 0, 0, 0, 12, NULL, false, false, true, '{"of":"dropped"}', NULL, NULL, 'handler');
-INSERT INTO dibs.tasks_ended VALUES (7, 252201579132747783, -1490493505405132009, 8659315522658142944, 1795647331068037, 1795647331068037, 0, NULL, 1795647331074775, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 13, NULL, false, false, false, '{"of":"canceled"}', NULL, NULL, 'operator');
-INSERT INTO dibs.tasks_ended VALUES (8, 252201579132747784, -1490493505405132009, -1702406647233248276, 1795647331068037, 1795647331068037, 0, NULL, 1795647331079479, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 12, NULL, false, false, false, '{"of":"discarded"}', NULL, NULL, 'operator');
-INSERT INTO dibs.tasks_ended VALUES (10, 252201579132747786, -1490493505405132009, 6922346173055426631, 1795647331086068, 1795647331086068, 1795647331105633, 1795647331105632, 1795647331110441, NULL, NULL, NULL, NULL, NULL, 3, 0, 0, 1, 0, 14, NULL, false, true, false, '{"of":"poison"}', '{"max_crashes":1}', NULL, NULL);
+INSERT INTO dibs.tasks_ended VALUES (1, 252201579132747777, -1490493505405132009, -4765929438279856542, 1795790896792096, 1795790896792096, 1795790896808235, 1795790896808235, 1795790896862692, NULL, NULL, NULL, NULL, NULL, 1, 1, 0, 0, 0, 10, NULL, false, false, true, '{"of":"good"}', NULL, NULL, NULL);
+INSERT INTO dibs.tasks_ended VALUES (2, 252201579132747778, -1490493505405132009, -7243640757940713275, 1795790896885198, 1795790896885198, 1795790896890889, 1795790896890889, 1795790896898189, NULL, NULL, NULL, NULL, NULL, 1, 1, 0, 0, 0, 11, NULL, false, false, true, '{"of":"bad"}', NULL, NULL, 'attempts');
+INSERT INTO dibs.tasks_ended VALUES (5, 252201579132747781, -1490493505405132009, 81618943253165899, 1795790896945411, 1795790896945411, 1795790896947943, 1795790896947943, 1795790896954693, NULL, NULL, NULL, NULL, NULL, 1, 0, 0, 0, 0, 12, NULL, false, false, true, '{"of":"dropped"}', NULL, NULL, 'handler');
+INSERT INTO dibs.tasks_ended VALUES (7, 252201579132747783, -1490493505405132009, 8659315522658142944, 1795790896981285, 1795790896981285, 0, NULL, 1795790897013069, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 13, NULL, false, false, false, '{"of":"canceled"}', NULL, NULL, 'operator');
+INSERT INTO dibs.tasks_ended VALUES (8, 252201579132747784, -1490493505405132009, -1702406647233248276, 1795790896981285, 1795790896981285, 0, NULL, 1795790897055222, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 12, NULL, false, false, false, '{"of":"discarded"}', NULL, NULL, 'operator');
+INSERT INTO dibs.tasks_ended VALUES (10, 252201579132747786, -1490493505405132009, 6922346173055426631, 1795790897095328, 1795790897095328, 1795790897206954, 1795790897206953, 1795790897234167, NULL, NULL, NULL, NULL, NULL, 3, 0, 0, 1, 0, 14, NULL, false, true, false, '{"of":"poison"}', '{"max_crashes":1}', NULL, NULL);
 
 
 
-INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795608000000000, 0, 0, 'closed', '\x73686f702f7265706f7274', '5af84ef4e57f94f24fe81d4515135f74', 1795647330868085, '{"id":"6fa07020a15d52b1ec709cfc684cb4b3","host":"web-1","pid":42}', '01a214eb-da38-76f4-b65b-732ba8807b1e', 'succeeded', '', false, 0, 1795647330870333, 1795647330876697, 1795647330877697);
-INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795611600000000, 0, 0, 'closed', '\x73686f702f7265706f7274', '5af84ef4e57f94f24fe81d4515135f74', 1795647330868085, '{"id":"6fa07020a15d52b1ec709cfc684cb4b3","host":"web-1","pid":42}', '01a214eb-da3f-7465-b6d6-35c16bd6eda6', 'failed', 'exit status 1', false, 0, 1795647330878798, 1795647330879763, 1795647330880763);
-INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795615200000000, 0, 0, 'closed', '\x7365727665722f7765622d31', '6fa07020a15d52b1ec709cfc684cb4b3', 1795647330867169, '{"id":"6fa07020a15d52b1ec709cfc684cb4b3","host":"web-1","pid":42}', '', 'skipped', 'overlap', false, 0, 1795647330950018, 0, 1795647330950018);
-INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795618800000000, 1795626000000000, 3, 'closed', '\x', '', 0, '', '', 'missed', 'nobody was there', false, 0, 0, 0, 1795647330957237);
-INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795629600000000, 0, 0, 'started', '\x73686f702f7265706f7274', '5af84ef4e57f94f24fe81d4515135f74', 1795647330868085, '{"id":"6fa07020a15d52b1ec709cfc684cb4b3","host":"web-1","pid":42}', '01a214eb-da95-79b0-814b-74baf17c95e7', '', '', false, 0, 1795647330964182, 1795647330965956, 0);
-INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795633200000000, 0, 0, 'claimed', '\x7365727665722f7765622d31', '6fa07020a15d52b1ec709cfc684cb4b3', 1795647330867169, '{"id":"6fa07020a15d52b1ec709cfc684cb4b3","host":"web-1","pid":42}', '', '', '', false, 0, 1795647330968785, 0, 0);
+INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795752000000000, 0, 0, 'closed', '\x73686f702f7265706f7274', '4cda2e7721155bac9700806be24a28f6', 1795790896620006, '{"id":"3bdfbf8c11816c8198431947f0dcfead","host":"web-1","pid":42}', '01a21d7a-7e11-7cf4-896b-b4eef0c3d8e1', 'succeeded', '', false, 0, 1795790896628978, 1795790896660143, 1795790896661143);
+INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795755600000000, 0, 0, 'closed', '\x73686f702f7265706f7274', '4cda2e7721155bac9700806be24a28f6', 1795790896620006, '{"id":"3bdfbf8c11816c8198431947f0dcfead","host":"web-1","pid":42}', '01a21d7a-7e3e-7554-9db7-7af7f6b9fbba', 'failed', 'exit status 1', false, 0, 1795790896674379, 1795790896702701, 1795790896703701);
+INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795759200000000, 0, 0, 'closed', '\x7365727665722f7765622d31', '3bdfbf8c11816c8198431947f0dcfead', 1795790896612601, '{"id":"3bdfbf8c11816c8198431947f0dcfead","host":"web-1","pid":42}', '', 'skipped', 'overlap', false, 0, 1795790896733511, 0, 1795790896733511);
+INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795762800000000, 1795770000000000, 3, 'closed', '\x', '', 0, '', '', 'missed', 'nobody was there', false, 0, 0, 0, 1795790896740861);
+INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795773600000000, 0, 0, 'started', '\x73686f702f7265706f7274', '4cda2e7721155bac9700806be24a28f6', 1795790896620006, '{"id":"3bdfbf8c11816c8198431947f0dcfead","host":"web-1","pid":42}', '01a21d7a-7e6c-7b38-a05a-db0ba350b5bd', '', '', false, 0, 1795790896747621, 1795790896749075, 0);
+INSERT INTO dibs.ticks VALUES ('shop', '\x73686f702f7265706f7274', 1795777200000000, 0, 0, 'claimed', '\x7365727665722f7765622d31', '3bdfbf8c11816c8198431947f0dcfead', 1795790896612601, '{"id":"3bdfbf8c11816c8198431947f0dcfead","host":"web-1","pid":42}', '', '', '', false, 0, 1795790896752377, 0, 0);
 
 
 

@@ -6,7 +6,7 @@
 -- the answer says when to ask again.
 --
 -- ARGV: the lease's name, its hold, not_after, max, '1' for a suspect, '1' for one that crashed a worker before, how
--- many kinds and the kinds, then the queues. Answers: now, 1 or why not, when the next task is due, {subqueue, name,
+-- many bytes of specs (0: any), how many kinds and the kinds, then the queues. Answers: now, 1 or why not, when the next task is due, {subqueue, name,
 -- …}, then of each task: id, row, spec.
 local name, hold, not_after, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local TOO_LATE, NO_LEASE = 2, 3
@@ -18,10 +18,12 @@ if not worker or not call('ZSCORE', prefix .. 'workers', worker) then worker = j
 local suspects = ARGV[5] == '1' and 1 or 0
 local crashers = ARGV[6] == '1'
 
-local kinds, queues_from = nil, 8 + tonumber(ARGV[7])
-if queues_from > 8 then
+local bytes = tonumber(ARGV[7])
+
+local kinds, queues_from = nil, 9 + tonumber(ARGV[8])
+if queues_from > 9 then
   kinds = {}
-  for i = 8, queues_from - 1 do kinds[ARGV[i]] = true end
+  for i = 9, queues_from - 1 do kinds[ARGV[i]] = true end
 end
 
 local paused = pauses()
@@ -29,10 +31,19 @@ local paused = pauses()
 -- The rates of kinds. Where there are few, all are read at once.
 local rates, how_many = {}, call('HLEN', prefix .. 'rates')
 -- know_rate reads a rate. A rate is a bucket that holds 'burst' µs; each task takes 'each' µs out, and 'full' is when
--- it has filled up again.
+-- it has filled up again. At most 'most' are taken in any 'per' µs. 'taken' are those of the last 'per' µs, counted in
+-- slices of it, each with the instant of its last one: 'at:n,…', in order. A slice counts until that one is old enough.
 local function know_rate(line)
-  local each, burst, full, kind = string.match(line, '^(%d+) (%d+) (%d+) (.*)$')
-  rates[kind] = {each = tonumber(each), burst = tonumber(burst), full = math.max(tonumber(full), now), used = false}
+  local each, burst, full, per, most, taken, kind = string.match(line, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
+  local r = {each = tonumber(each), burst = tonumber(burst), full = math.max(tonumber(full), now), per = tonumber(per), most = tonumber(most), taken = {}, n = 0}
+  for at, n in string.gmatch(taken, '(%d+):(%d+)') do
+    at, n = tonumber(at), tonumber(n)
+    if at > now - r.per then
+      r.taken[#r.taken + 1] = {at, n}
+      r.n = r.n + n
+    end
+  end
+  rates[kind] = r
 end
 if how_many > 0 and how_many <= MOST_SUBQUEUES then
   for _, line in ipairs(call('HVALS', prefix .. 'rates')) do know_rate(line) end
@@ -49,10 +60,51 @@ end
 
 -- allowed is how many tasks a rate allows now.
 local function allowed(rate)
-  return math.floor((rate.burst - (rate.full - now)) / rate.each)
+  return math.min(math.floor((rate.burst - (rate.full - now)) / rate.each), rate.most - rate.n)
+end
+
+-- use_rate takes one.
+local function use_rate(r)
+  r.full, r.n, r.used = r.full + r.each, r.n + 1, true
+  local last, slice = r.taken[#r.taken], math.max(math.floor(r.per / 16), 1)
+  if last and math.floor(last[1] / slice) >= math.floor(now / slice) then
+    last[1], last[2] = math.max(last[1], now), last[2] + 1
+  else
+    r.taken[#r.taken + 1] = {now, 1}
+  end
+end
+
+-- next_of is when a rate allows the next task.
+local function next_of(r)
+  local at, n = r.full + r.each - r.burst, 0
+  for i = #r.taken, 1, -1 do
+    n = n + r.taken[i][2]
+    if n >= r.most then return math.max(at, r.taken[i][1] + r.per) end
+  end
+  return at
+end
+
+-- rate_line is the reverse of know_rate.
+local function rate_line(r, kind)
+  local taken = {}
+  for i, x in ipairs(r.taken) do taken[i] = text(x[1]) .. ':' .. text(x[2]) end
+  return table.concat({text(r.each), text(r.burst), text(r.full), text(r.per), text(r.most), taken[1] and table.concat(taken, ',') or '-', kind}, ' ')
 end
 
 local given = {}
+
+-- sates says whether the spec of a task is too large to be given as well. The first task is given, whatever its size.
+local size, sated = 0, false
+local function sates(t)
+  if bytes == 0 then return false end
+  local n = call('HSTRLEN', prefix .. 'specs:' .. page(t[ID]), t[ID])
+  if #given > 0 and size + n > bytes then
+    sated = true
+    return true
+  end
+  size = size + n
+  return false
+end
 
 -- give hands a task to the worker. Its token is larger than the last and than the clock (L10).
 local function give(t, rate)
@@ -63,7 +115,7 @@ local function give(t, rate)
   unwatch_expiry(t)
   become(t, RUNNING)
   if t[LIMIT] > 0 then limits().take_slot(t) end
-  if rate then rate.full, rate.used = rate.full + rate.each, true end
+  if rate then use_rate(rate) end
   if t[SUSPECT] == 1 then suspects = 0 end
   left = left - 1
   given[#given + 1] = t
@@ -175,7 +227,7 @@ end
 -- order has changed: the rest goes back, and few are picked at a time for a while.
 local function from(sources)
   local batch = left
-  while left > 0 and not enough() do
+  while left > 0 and not sated and not enough() do
     if next(clogged) then
       local open = {}
       for _, s in ipairs(sources) do
@@ -191,7 +243,10 @@ local function from(sources)
     batch = batch * 2
     for i, id in ipairs(ids) do
       local t, before = rows[id], offers
-      if t and t[STATE] == AVAILABLE then
+      if t and t[STATE] == AVAILABLE and sates(t) then
+        put_back(ids, i)
+        break
+      elseif t and t[STATE] == AVAILABLE then
         dispatch(t, how_many > 0 and rate_of(string.match(subqueue_name(t[SUBQUEUE]), '[^\31]*$')))
       else
         spend(1)
@@ -272,23 +327,24 @@ for i = queues_from, #ARGV do
     end
     if not any then mark('offered:' .. queue, o.subqueue, false) end
   end
-  if #sources > 0 and left > 0 then from(sources) end
+  if #sources > 0 and left > 0 and not sated then from(sources) end
   -- A task that a rate holds back is asked for again when it may go.
   for _, s in ipairs(sources) do
     local r = s.limited
-    if r and allowed(r) < 1 then due_at(r.full + r.each - r.burst) end
+    if r and allowed(r) < 1 then due_at(next_of(r)) end
   end
 end
 if left > 0 and #waiting == 0 and call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20) then due_at(now) end
 -- More was passed over: ask again at once. Not if slots are held back, or it would be asked for again and again.
 if left > 0 and enough() and #waiting == 0 then due_at(now) end
+if sated then due_at(now) end
 for _, t in ipairs(waiting) do
   if t[STATE] == AVAILABLE then put(ready_key(t), sort_key(t), t[ID]) end
 end
 if #waiting > 0 then due_at(held_until()) end
 
 for kind, r in pairs(rates) do
-  if r and r.used then add('HSET', 'rates', kind, text(r.each) .. ' ' .. text(r.burst) .. ' ' .. text(r.full) .. ' ' .. kind) end
+  if r and r.used then add('HSET', 'rates', kind, rate_line(r, kind)) end
 end
 local specs, names, named = {}, {}, {}
 local has = marks('running:' .. worker)
