@@ -69,6 +69,7 @@ func Find(name, dir string, env []string) error {
 type errInterpreter struct{ reason string }
 
 func (e errInterpreter) Error() string { return e.reason }
+func (e errInterpreter) Unwrap() error { return syscall.ENOENT }
 
 // missing is an error of an exec: where the file exists, one that says what is missing instead.
 func missing(path, dir string, err error) error {

@@ -31,6 +31,8 @@ func cureOf(err error, usual string) string {
 		return named.Cure()
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), "disk is full"):
 		return "Free some space there; nothing else is needed."
+	case strings.Contains(err.Error(), "failed or is full"): // SQLite does not say which
+		return "Free some space there (df); if there is some, the disk failed: see the kernel's log (dmesg)."
 	case errors.Is(err, syscall.EROFS):
 		return "Remount the file system for writing, or name another directory."
 	}
