@@ -55,7 +55,7 @@ func TestSuccessBeforeAStopStays(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	id := newRun(t)
-	target := Target{Args: shell(id, `sleep 300 & exit 0`), OnLeftovers: func([]int) { cancel(run.ErrTimedOut) }} // it has heard of the end
+	target := Target{Args: shell(id, `sleep 300 & exit 0`), OnLeftovers: func(int, []int) { cancel(run.ErrTimedOut) }} // it has heard of the end
 	all, got, _, recorded := run.Attempts(ctx, target, call(t, id, memory.New(memory.Options{}), io.Discard), run.Limits{}, time.Now)
 	recorded()
 	if context.Cause(ctx) != run.ErrTimedOut || got != run.Succeeded || all[0].Status != 0 {
