@@ -36,7 +36,7 @@ func TestDamage(t *testing.T) {
 	var harms []storetest.Harm
 	for _, name := range names {
 		for _, value := range storetest.Hostile(false) {
-			harms = append(harms, storetest.Harm{Name: storetest.HarmOf(name, value), Tasks: name == "specs:", History: slices.Contains([]string{"run:", "output:"}, name),
+			harms = append(harms, storetest.Harm{Name: storetest.HarmOf(name, value), Tasks: name == "specs:" || name == "rows:", History: slices.Contains([]string{"run:", "output:"}, name),
 				Do: func(ctx context.Context, c store.Config, victim task.ID) (bool, error) {
 					did := false
 					for _, key := range keysOf(t, client, c) {
