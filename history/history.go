@@ -29,7 +29,7 @@ type Store interface {
 
 	// Output stores what a run printed, replacing earlier output of the run; the caller bounds it (at most 1 MiB).
 	Output(ctx context.Context, runID string, output []byte) error
-	// ReadOutput returns the stored output; nil if there is none.
+	// ReadOutput returns the stored output, at most MaxOutput of it; nil if there is none.
 	ReadOutput(ctx context.Context, runID string) ([]byte, error)
 
 	// Ticks returns rows of ticks, the latest At first. With a Job and a Limit of up to Snapshot, all rows are read
@@ -63,6 +63,9 @@ type Store interface {
 
 // Step bounds what one step deletes: a step must never delay a heartbeat.
 const Step = 100
+
+// MaxOutput is how much of an output is read, in bytes: more than that is nobody's of ours, and takes no memory here.
+const MaxOutput = 1 << 20
 
 // Snapshot is the most ticks of a job that Store.Ticks reads at one instant.
 const Snapshot = 500

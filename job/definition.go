@@ -104,10 +104,17 @@ func (s *Spec) Definition() string {
 	return string(b)
 }
 
+// maxDefinition is the largest definition that is read, in bytes: a manifest has at most 1 MiB, and escapes make it
+// longer.
+const maxDefinition = 6 << 20
+
 // ParseDefinition reads what Definition wrote. The Spec has only Schedules, Timezone, DST, Policy and Source, and a
 // Function without its name if the work is one. With it, any process can settle the ticks of a registered job
 // without the job's manifest.
 func ParseDefinition(text string) (*Spec, error) {
+	if len(text) > maxDefinition { // it costs many times as much when it is read
+		return nil, fmt.Errorf("definition of a job: it has %d bytes: at most %d are read", len(text), maxDefinition)
+	}
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return nil, fmt.Errorf("definition of a job: %w", err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // slot works tasks, one after the other, until the buffer is closed.
@@ -40,6 +41,11 @@ func (s *session) perform(it *item) {
 		return
 	}
 	now := s.now()
+	if it.Damage != "" {
+		s.w.log.Error("a task cannot be understood, and is discarded", "event", "task-damaged", "task", it.ID, "kind", it.Kind, "queue", it.Queue, "error", it.Damage)
+		s.report(it, driver.Completion{Ref: it.Ref, Verdict: driver.Drop, Outcome: "discarded", Reason: task.ReasonDamaged, Started: now, Ended: now, Error: it.Damage})
+		return
+	}
 	if c, late := overdue(&it.Fetched, now); late {
 		s.report(it, c)
 		return

@@ -22,6 +22,8 @@ func TestALaterLayoutIsUsedIfItSaysSo(t *testing.T) {
 		{Layout{3, 3}, 2, ErrTooNew},
 		{Layout{10, 0}, 1, ErrTooNew}, // of a state of the source before v0.1.0
 		{Layout{1, 0}, 1, ErrTooNew},
+		{Layout{-1, 1}, 1, ErrTooNew}, // somebody wrote that
+		{Layout{-1, 0}, 1, ErrTooNew},
 	} {
 		if err := c.layout.Use(c.known); !errors.Is(err, c.want) {
 			t.Errorf("%+v, to a program that knows %d: %v, want %v", c.layout, c.known, err, c.want)

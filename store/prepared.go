@@ -48,6 +48,8 @@ type Layout struct{ Version, Oldest int }
 // that wraps ErrTooNew and shows no password. An older layout is the caller's to refuse or upgrade (Outdated).
 func (l Layout) Use(known int) error {
 	switch {
+	case l.Version < 0:
+		return unfit{ErrTooNew, fmt.Sprintf("this store has version %d of dibs's schema, which no dibs has made: restore it from a backup", l.Version)}
 	case l.Version <= known && l.Oldest > 0, l.Version == 0:
 		return nil
 	case l.Oldest == 0:

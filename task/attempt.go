@@ -20,4 +20,5 @@ const (
 	ReasonReplaced   = "replaced"   // canceled: a newer task of its limit takes its slot
 	ReasonOperator   = "operator"   // somebody did it: the event says who and why
 	ReasonWorker     = "worker"     // its handler asked for it
+	ReasonDamaged    = "damaged"    // its row could not be understood
 )

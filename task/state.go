@@ -29,6 +29,10 @@ const (
 	Crashed State = "crashed"
 )
 
+// Damaged is shown for a task whose row this program does not understand: one that somebody changed, or of a newer
+// version. It is none of the states: such a task can only be looked at and deleted.
+const Damaged State = "damaged"
+
 // States are all states, in the order of a task's life.
 var States = []State{Scheduled, Available, Blocked, Running, Retryable, Succeeded, Failed, Discarded, Canceled, Crashed}
 

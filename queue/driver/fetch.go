@@ -54,6 +54,8 @@ type Fetched struct {
 	Attempts, Crashes, Snoozes int
 	Granted                    int
 	Suspect                    bool
+	// Damage says what of the task cannot be understood; empty: nothing. The worker discards such a task.
+	Damage string
 }
 
 // MustStart reports whether the start must be recorded before the work begins (Store.Start).

@@ -245,7 +245,10 @@ func (s *db) migrate(ctx context.Context, p *sql.DB) error {
 		return s.config.Outdated(have.Version, len(steps))
 	}
 	return s.transact(ctx, p, func(tx *sql.Tx) error {
-		if have, err = applied(ctx, tx); err != nil {
+		if have, err = applied(ctx, tx); err == nil {
+			err = have.Use(len(steps)) // another program may have upgraded it meanwhile
+		}
+		if err != nil {
 			return err
 		}
 		for _, step := range steps[min(have.Version, len(steps)):] {
@@ -257,7 +260,7 @@ func (s *db) migrate(ctx context.Context, p *sql.DB) error {
 				return fmt.Errorf("migration %s: %w", step.Name(), err)
 			}
 		}
-		return have.Use(len(steps)) // another program may have upgraded it meanwhile
+		return nil
 	})
 }
 

@@ -150,7 +150,7 @@ func (h *histories) ReadOutput(ctx context.Context, runID string) ([]byte, error
 		return nil, err
 	}
 	read := func(row scanner) (b []byte, err error) { return b, row.Scan(&b) }
-	b, _, err := one(ctx, p.reader, read, sqlOutputGet, runID)
+	b, _, err := one(ctx, p.reader, read, sqlOutputGet, runID, history.MaxOutput)
 	return b, h.db.fail("read", err)
 }
 

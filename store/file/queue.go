@@ -77,6 +77,8 @@ type txn struct {
 	now  time.Time
 	stmt func(name string) (*sql.Stmt, error) // a statement of this transaction
 
+	looks bool // and changes nothing
+
 	limits  map[int64]*limit
 	workers map[int64]driver.Process
 	alive   map[lease.Ref]bool

@@ -27,7 +27,9 @@ func (d admin) look(ctx context.Context, do func(*txn) error) error {
 	tx, err := p.reader.BeginTx(ctx, nil)
 	if err == nil {
 		defer func() { _ = tx.Rollback() }()
-		err = do(d.db.txn(ctx, tx, preparing(tx)))
+		b := d.db.txn(ctx, tx, preparing(tx))
+		b.looks = true
+		err = do(b)
 	}
 	return d.db.fail("read", err)
 }
@@ -49,7 +51,7 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 			if err := row.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
 				return nil, err
 			}
-			l, s := at(p), lifecycle.States[state]
+			l, s := at(p), stateOf(state)
 			l.Depth[s] = n
 			if due := instantOf(oldest); (s == task.Available || s == task.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 				l.Oldest = due

@@ -306,7 +306,7 @@ func (f *fetch) dispatch(t *taskRow, r *rate) error {
 	var l *limit
 	if t.limit != 0 {
 		var err error
-		if l, err = f.limit(t.limit); err != nil {
+		if l, err = f.limitOf(t); err != nil {
 			return err
 		}
 	}
@@ -362,7 +362,7 @@ func (b *txn) makeDue(sub int64, most int) (n int, err error) {
 			return n, err
 		}
 		t, err := b.get(id)
-		if err == nil {
+		if err == nil && !t.aside {
 			err = b.wait(t)
 		}
 		if err != nil {

@@ -226,7 +226,7 @@ func (t *maintenance) every(n *int, do func(*taskRow) error, name string, args .
 			return nil
 		}
 		x, err := t.get(id)
-		if err == nil {
+		if err == nil && !x.aside {
 			err = do(x)
 		}
 		if err != nil {

@@ -19,6 +19,7 @@ type taskRow struct {
 	limit  int64 // 0 where it has none
 
 	respelt bool // its arguments or options have changed too
+	aside   bool // it is damaged, and the step that met it has ended it
 }
 
 func readTask(row scanner) (t taskRow, err error) {
@@ -26,15 +27,26 @@ func readTask(row scanner) (t taskRow, err error) {
 	var runAt, enqueued, expires, started, ended, window int64
 	var options []byte
 	err = row.Scan(&t.ID, &t.sub, &t.Queue, &t.Kind, &state, &class, &rank, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
-		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
+		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, (*truth)(&t.Begun), (*truth)(&t.Displaced), &t.Token, &t.worker, &t.Completed,
 		&t.Key, &window, &t.limit, &t.Args, &options, &t.Reason, &t.Stop)
 	if err != nil {
 		return t, err
 	}
-	t.State, t.Suspect, t.Front = lifecycle.States[state], class > lifecycle.Clear, lifecycle.IsFront(rank)
+	t.Suspect, t.Front = class > lifecycle.Clear, lifecycle.IsFront(rank)
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instantOf(runAt), instantOf(enqueued), instantOf(expires),
 		instantOf(started), instantOf(ended), instantOf(window)
-	return t, t.UnmarshalOptions(options)
+	if t.aside = t.Read(state, options, t.limit != 0); t.Limit == nil {
+		t.limit = 0
+	}
+	return t, nil
+}
+
+// stateOf is the state that a row numbers so.
+func stateOf(number int) task.State {
+	if number < 0 || number >= len(lifecycle.States) {
+		return task.Damaged
+	}
+	return lifecycle.States[number]
 }
 
 // columns are those of task_update, and the first ones of task_insert.
@@ -60,8 +72,12 @@ func (b *txn) get(id task.ID) (*taskRow, error) {
 
 func (b *txn) find(name string, args ...any) (*taskRow, error) {
 	t, err := readTask(b.row(name, args...))
-	if errors.Is(err, sql.ErrNoRows) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
+	case err == nil && t.aside && !b.looks:
+		t.State, t.Reason = task.Discarded, task.ReasonDamaged
+		err = b.exec("task_set_aside", lifecycle.Number(t.State), micros(b.now), t.Reason, int64(t.ID))
 	}
 	return &t, err
 }
@@ -134,7 +150,7 @@ func (b *txn) look(tasks []*taskRow) error {
 		var now int
 		err := row.Scan(&id, &now)
 		for _, t := range at[id] {
-			t.State = lifecycle.States[now]
+			t.State = stateOf(now)
 		}
 		return nil, err
 	}, "states", listOf(ids))

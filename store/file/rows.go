@@ -39,17 +39,35 @@ func readTick(row scanner) (t tick.Tick, err error) {
 	var at, last, claimed, started, ended int64
 	var owner, claimant string
 	if err := row.Scan(&t.Job, &at, &last, &t.Count, &t.State, &t.Lease.Key, &owner, &t.Lease.Token, &claimant,
-		&t.RunID, &t.Outcome, &t.Reason, &t.Inferred, &t.Reruns, &claimed, &started, &ended); err != nil {
+		&t.RunID, &t.Outcome, &t.Reason, (*truth)(&t.Inferred), &t.Reruns, &claimed, &started, &ended); err != nil {
 		return t, err
 	}
 	t.At, t.Claimed, t.Started, t.Ended = instantOf(at), instantOf(claimed), instantOf(started), instantOf(ended)
 	if last != at {
 		t.Through = instantOf(last)
 	}
-	if t.Lease.Owner, err = lease.ParseNonce(owner); err != nil {
-		return t, err
+	t.Lease.Owner, _ = lease.ParseNonce(owner) // what is none holds nothing
+	if json.Unmarshal([]byte(claimant), &t.Claimant) != nil {
+		t.Claimant = lease.Holder{Host: damaged}
 	}
-	return t, json.Unmarshal([]byte(claimant), &t.Claimant)
+	return t, nil
+}
+
+// damaged is shown instead of what cannot be read, and decides nothing: no row keeps others from being read.
+const damaged = "(damaged)"
+
+// truth is a column that is 0 or 1. Any other number is as good as 1: it keeps nobody from reading the row.
+type truth bool
+
+// Scan is sql.Scanner's.
+func (b *truth) Scan(v any) error {
+	switch v := v.(type) {
+	case int64:
+		*b = v != 0
+	case []byte:
+		*b = string(v) != "0"
+	}
+	return nil
 }
 
 func tickArgs(t tick.Tick) ([]any, error) {
@@ -87,7 +105,7 @@ func readRun(row scanner) (r runRow, _ error) {
 	var at, started, ended int64
 	var owner, attempts, cause string
 	err := row.Scan(&r.ID, &r.Job, &at, &owner, &r.Token, &r.Host, &r.PID, &r.Command,
-		&r.Outcome, &r.Reason, &r.Inferred, &started, &ended, &attempts, &r.key, &cause)
+		&r.Outcome, &r.Reason, (*truth)(&r.Inferred), &started, &ended, &attempts, &r.key, &cause)
 	r.Tick, r.Started, r.Ended = instantOf(at), instantOf(started), instantOf(ended)
 	if err == nil {
 		r.Owner, err = lease.ParseNonce(owner)
@@ -163,7 +181,7 @@ func attemptsText(all []run.Attempt) (string, error) {
 func readJob(row scanner) (j tick.Job, err error) {
 	var since, mark, removed, pausedSince, pausedUntil int64
 	err = row.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed,
-		&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed, &j.Past)
+		&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, (*truth)(&j.Pause.Resumed), &j.Past)
 	j.Since, j.Mark, j.Removed = instantOf(since), instantOf(mark), instantOf(removed)
 	j.Pause.Since, j.Pause.Until = instantOf(pausedSince), instantOf(pausedUntil)
 	return j, err

@@ -72,7 +72,10 @@ func (h told) Output(ctx context.Context, runID string, output []byte) error {
 }
 
 func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
-	return step(ctx, h.b, func(time.Time) []byte { return slices.Clone(h.b.outputs[runID]) })
+	return step(ctx, h.b, func(time.Time) []byte {
+		output := h.b.outputs[runID]
+		return slices.Clone(output[:min(len(output), history.MaxOutput)])
+	})
 }
 
 // Ticks returns rows of one job's ledger, or merges those of all jobs.

@@ -142,7 +142,7 @@ func (h told) Output(ctx context.Context, runID string, output []byte) error {
 }
 
 func (h told) ReadOutput(ctx context.Context, runID string) (output []byte, err error) {
-	err = h.run(ctx, new(packet).add("read-output", h.ns, []byte(runID)), func(r *sql.Rows) error { return r.Scan(&output) })
+	err = h.run(ctx, new(packet).add("read-output", history.MaxOutput, h.ns, []byte(runID)), func(r *sql.Rows) error { return r.Scan(&output) })
 	if err != nil {
 		return nil, fmt.Errorf("read output: %w", err)
 	}

@@ -49,9 +49,10 @@ func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.
 
 // New makes a store over the caller's pool. Its DSN must have multiStatements=true, interpolateParams=true and
 // time_zone=%27%2B00%3A00%27, and must leave sql_mode strict, autocommit on, the character set utf8mb4 and a few
-// more settings as they are by default; New checks a connection, and names a setting that does not fit. The store takes one connection per operation, and with c.Session one more
-// for as long as it is open, so the pool needs at least three. The queue takes less than half of them at a time, as
-// the pool is bounded when New is called. Close leaves the pool open. c.URL may be nil.
+// more settings as they are by default; New checks a connection, and names a setting that does not fit. The store
+// takes one connection per operation, and with c.Session one more for as long as it is open, so the pool needs at
+// least three. The queue takes less than half of them at a time, as the pool is bounded when New is called. Close
+// leaves the pool open. c.URL may be nil.
 func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
 	return open(ctx, db, c, true, Migrations())
 }

@@ -30,7 +30,10 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 		if err := r.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
 			return err
 		}
-		l, s := at(p), lifecycle.States[state]
+		l, s := at(p), task.Damaged
+		if state >= 0 && state < len(lifecycle.States) {
+			s = lifecycle.States[state]
+		}
 		l.Depth[s] += n
 		if due := instant(oldest); (s == task.Available || s == task.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 			l.Oldest = due
@@ -172,8 +175,8 @@ func (d admin) Task(ctx context.Context, id task.ID) (out driver.Task, held driv
 			var text []byte
 			var a task.Attempt
 			err := r.Scan(&text)
-			if err == nil {
-				err = fromJSON(text, &a)
+			if err == nil && !fromJSON(text, &a) {
+				a.Error = damaged
 			}
 			t.History = append(t.History, a)
 			return err

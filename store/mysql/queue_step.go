@@ -76,7 +76,12 @@ func (q queues) step(ctx context.Context, do func(b *txn) error) error {
 		known := len(locked)
 		err := b.attempt(do)
 		code := number(err)
+		var aside *asideError
 		switch {
+		case errors.As(err, &aside):
+			if err := q.setAside(ctx, aside); err != nil {
+				return err
+			}
 		case errors.Is(err, errLimits):
 			if err := q.ensure(ctx, b.missing); err != nil && number(err) != 1213 { // others make some of the same
 				return err
@@ -88,7 +93,7 @@ func (q queues) step(ctx context.Context, do func(b *txn) error) error {
 			return fmt.Errorf("%w: %w", lease.ErrUnavailable, err)
 		}
 		locked = b.locked
-		if errors.Is(err, errLimits) || len(locked) > known { // it gets on: more is known of what others have
+		if aside != nil || errors.Is(err, errLimits) || len(locked) > known { // it gets on: more is known of what others have
 			continue
 		}
 		if err := pause(ctx, n, len(locked) > 0); err != nil {

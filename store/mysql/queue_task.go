@@ -1,9 +1,11 @@
 package mysql
 
 import (
+	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
@@ -22,6 +24,7 @@ type taskRow struct {
 	isNew   bool     // it is not there yet, and its id is only for the order
 	dirty   bool     // to be written
 	respelt bool     // its arguments too
+	aside   bool     // it is damaged, and a step has to set it aside
 	gone    bool     // to be deleted
 }
 
@@ -41,23 +44,40 @@ func readTask(r *sql.Rows) (t *taskRow, err error) {
 	var runAt, enqueued, expires, started, ended, window int64
 	var limit, options []byte
 	err = r.Scan(&t.ID, &t.ver, &t.sub, &t.Queue, &t.Kind, &state, &class, &ordinal, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
-		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
+		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, (*truth)(&t.Begun), (*truth)(&t.Displaced), &t.Token, &t.worker, &t.Completed,
 		&t.Key, &window, &limit, &t.Args, &options, &t.Reason, &t.Stop)
 	if err != nil {
 		return nil, err
 	}
 	t.had = t.Key
-	t.State, t.Suspect, t.Front = lifecycle.States[state], class > lifecycle.Clear, lifecycle.IsFront(ordinal)
+	t.Suspect, t.Front = class > lifecycle.Clear, lifecycle.IsFront(ordinal)
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instant(runAt), instant(enqueued), instant(expires),
 		instant(started), instant(ended), instant(window)
 	if limit != nil {
 		t.limit = new(task.Hash)
 		copy(t.limit[:], limit)
 	}
-	err = t.UnmarshalOptions(options)
+	if t.aside = t.Read(state, options, limit != nil); t.Limit == nil {
+		t.limit = nil
+	}
 	row := *t
 	t.row = &row
-	return t, err
+	return t, nil
+}
+
+// asideError ends a step that met a task that it does not understand. The step begins again once the task is set
+// aside.
+type asideError struct {
+	id  task.ID
+	why string
+}
+
+func (e *asideError) Error() string { return fmt.Sprintf("task %d is %s", e.id, e.why) }
+
+// setAside ends such a task as discarded, without its limit and its unique key. All else of it stays as it is.
+func (q queues) setAside(ctx context.Context, e *asideError) error {
+	return q.run(ctx, new(packet).add("clock").add("set-aside", lifecycle.Number(task.Discarded), lifecycle.Number(task.Discarded),
+		task.ReasonDamaged, q.ns, int64(e.id)))
 }
 
 // columns are those of columnNames.
@@ -98,6 +118,9 @@ func options(s *task.Spec) []byte {
 func (b *txn) reads(found *[]*taskRow) reader {
 	return func(r *sql.Rows) error {
 		t, err := readTask(r)
+		if err == nil && t.aside && !b.looks && b.tx == nil {
+			err = &asideError{t.ID, t.Reason}
+		}
 		if err != nil {
 			return err
 		}

@@ -28,13 +28,11 @@ func readWorker(r *sql.Rows) (w worker, err error) {
 		return w, err
 	}
 	w.Since, w.Lease.Key = instant(since), lease.Key(key)
-	if w.Lease.Owner, err = parseNonce(owner); err != nil {
-		return w, err
-	}
+	w.Lease.Owner = parseNonce(owner)
 	var lists [2][]string
-	err = fromJSON(does, &lists)
+	fromJSON(does, &lists)
 	w.Queues, w.Kinds = lists[0], lists[1]
-	return w, err
+	return w, nil
 }
 
 // member is what this process knows of a worker of its own.

@@ -33,33 +33,25 @@ func scanRecord(r *sql.Rows, also ...any) (rec lease.Record, there bool, err err
 		&wanted, &broken, &brokenAt)...); err != nil || key == nil {
 		return rec, false, err
 	}
-	rec, err = recordOf(key, owner, holder, wanted, broken, brokenAt.Int64)
+	rec = recordOf(key, owner, holder, wanted, broken, brokenAt.Int64)
 	rec.Token, rec.TTL = lease.Token(token.Int64), span(ttl.Int64)
 	rec.Acquired, rec.Renewed, rec.Expires = instant(acquired.Int64), instant(renewed.Int64), instant(expires.Int64)
 	rec.BusyUntil = instant(busyUntil.Int64)
-	return rec, true, err
+	return rec, true, nil
 }
 
-func recordOf(key, owner, holder, wanted, broken []byte, brokenAt int64) (rec lease.Record, err error) {
-	rec.Key = lease.Key(key)
-	if rec.Owner, err = parseNonce(owner); err != nil {
-		return rec, err
-	}
-	if err = fromJSON(holder, &rec.Holder); err != nil {
-		return rec, err
-	}
+func recordOf(key, owner, holder, wanted, broken []byte, brokenAt int64) lease.Record {
+	rec := lease.Record{Key: lease.Key(key), Owner: parseNonce(owner), Holder: holderOf(holder)}
 	if len(wanted) > 0 {
-		rec.Wanted = new(lease.Holder)
-		if err = fromJSON(wanted, rec.Wanted); err != nil {
-			return rec, err
-		}
+		by := holderOf(wanted)
+		rec.Wanted = &by
 	}
 	if brokenAt != 0 {
 		rec.Broken = new(lease.Broken)
-		err = fromJSON(broken, rec.Broken)
+		fromJSON(broken, rec.Broken)
 		rec.Broken.At = instant(brokenAt)
 	}
-	return rec, err
+	return rec
 }
 
 // holds says whether rec is, or was last, the hold ref, and not released.

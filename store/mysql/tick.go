@@ -1,9 +1,9 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,15 +44,13 @@ func scanTick(r *sql.Rows) (t tick.Tick, err error) {
 	var owner, claimant []byte
 	var at, through, claimed, started, ended int64
 	if err = r.Scan(&t.Job, &at, &through, &t.Count, &t.State, &t.Lease.Key, &owner, &t.Lease.Token, &claimant,
-		&t.RunID, &t.Outcome, &t.Reason, &t.Inferred, &t.Reruns, &claimed, &started, &ended, &t.Live); err != nil {
+		&t.RunID, &t.Outcome, &t.Reason, (*truth)(&t.Inferred), &t.Reruns, &claimed, &started, &ended, &t.Live); err != nil {
 		return t, err
 	}
 	t.At, t.Through = instant(at), instant(through)
 	t.Claimed, t.Started, t.Ended = instant(claimed), instant(started), instant(ended)
-	if t.Lease.Owner, err = parseNonce(owner); err != nil {
-		return t, err
-	}
-	return t, fromJSON(claimant, &t.Claimant)
+	t.Lease.Owner, t.Claimant = parseNonce(owner), holderOf(claimant)
+	return t, nil
 }
 
 // jobRows collects registered jobs by name.
@@ -66,7 +64,7 @@ func (m jobRows) read(r *sql.Rows) error {
 
 func scanJob(r *sql.Rows) (j tick.Job, err error) {
 	var since, mark, removed, pausedSince, pausedUntil int64
-	err = r.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed, &pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed, &j.Past)
+	err = r.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed, &pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, (*truth)(&j.Pause.Resumed), &j.Past)
 	j.Pause.Since, j.Pause.Until = instant(pausedSince), instant(pausedUntil)
 	j.Since, j.Mark, j.Removed = instant(since), instant(mark), instant(removed)
 	return j, err
@@ -86,14 +84,15 @@ func scanRun(r *sql.Rows) (rec run.Record, err error) {
 	var owner, attempts, cause []byte
 	var at, started, ended int64
 	if err = r.Scan(&rec.ID, &rec.Job, &at, &owner, &rec.Token, &rec.Host, &rec.PID, &rec.Command, &rec.Outcome,
-		&rec.Reason, &rec.Inferred, &started, &ended, &attempts, &cause); err != nil {
+		&rec.Reason, (*truth)(&rec.Inferred), &started, &ended, &attempts, &cause); err != nil {
 		return rec, err
 	}
 	rec.Tick, rec.Started, rec.Ended = instant(at), instant(started), instant(ended)
-	if rec.Owner, err = parseNonce(owner); err != nil {
-		return rec, err
+	rec.Owner = parseNonce(owner)
+	if !fromJSON(attempts, &rec.Attempts) || !fromJSON(cause, &rec.Cause) {
+		rec.Reason = cmp.Or(rec.Reason, damaged)
 	}
-	return rec, errors.Join(fromJSON(attempts, &rec.Attempts), fromJSON(cause, &rec.Cause))
+	return rec, nil
 }
 
 func causeOf(r run.Record) any {

@@ -58,11 +58,10 @@ func nonce(n lease.Nonce) []byte {
 	return []byte(n.String())
 }
 
-func parseNonce(b []byte) (lease.Nonce, error) {
-	if len(b) == 0 {
-		return lease.Nonce{}, nil
-	}
-	return lease.ParseNonce(string(b))
+// parseNonce is the reverse; what is none holds nothing.
+func parseNonce(b []byte) lease.Nonce {
+	n, _ := lease.ParseNonce(string(b))
+	return n
 }
 
 // toJSON is v as a column keeps it.
@@ -74,13 +73,31 @@ func toJSON(v any) []byte {
 	return b
 }
 
-// fromJSON reads such a column into v; an empty one leaves it alone.
-func fromJSON(b []byte, v any) error {
-	if len(b) == 0 {
-		return nil
+// fromJSON reads such a column into v. It is for people and decides nothing: what cannot be read is left out, and
+// reported as false. So no row keeps others from being read.
+func fromJSON(b []byte, v any) bool { return len(b) == 0 || json.Unmarshal(b, v) == nil }
+
+// holderOf reads the holder of a lease or a tick.
+func holderOf(b []byte) (h lease.Holder) {
+	if !fromJSON(b, &h) {
+		return lease.Holder{Host: damaged}
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("a dibs_ table holds JSON that is not ours: %w", err)
+	return h
+}
+
+// damaged is shown instead of what cannot be read.
+const damaged = "(damaged)"
+
+// truth is a column that is 0 or 1. Any other number is as good as 1: it keeps nobody from reading the row.
+type truth bool
+
+// Scan is sql.Scanner's.
+func (b *truth) Scan(v any) error {
+	switch v := v.(type) {
+	case int64:
+		*b = v != 0
+	case []byte:
+		*b = string(v) != "0"
 	}
 	return nil
 }

@@ -73,8 +73,8 @@
 //
 // Open's own connections have the settings of sql/settings.sql, whatever the role, the database or the server says:
 // synchronous_commit on if it is off or local, READ COMMITTED, UTF-8, plans that go by the keys, timeouts and TCP
-// keepalives that keep a dead client's locks short, and application_name=dibs. With a pool that is passed to New, each operation sets what matters for its own transaction
-// and leaves the connection as it was. Any mode of pgx works.
+// keepalives that keep a dead client's locks short, and application_name=dibs. With a pool that is passed to New,
+// each operation sets what matters for its own transaction and leaves the connection as it was. Any mode of pgx works.
 //
 // Open finds out whether a pooler, such as pgbouncer in transaction mode, is in between. Then it prepares no
 // statements, makes its settings for each transaction, and waiters poll, since LISTEN needs a session. A pool that is

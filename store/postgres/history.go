@@ -156,7 +156,7 @@ func (h told) Output(ctx context.Context, runID string, output []byte) error {
 
 func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 	var output []byte
-	err := h.db.run(ctx, "read output", do(sqlOutput()[1], h.ns, runID).
+	err := h.db.run(ctx, "read output", do(sqlOutput()[1], h.ns, runID, history.MaxOutput).
 		each(func(rows pgx.Rows) error { return rows.Scan(&output) }))
 	return output, err
 }

@@ -162,8 +162,11 @@ func (p *preparation) tryMigrate(ctx context.Context, files []string) (version i
 			if err := tx.QueryRow(ctx, sqlPrepare()[3]).Scan(&have.Version, &have.Oldest); err != nil {
 				return err
 			}
+			if err := have.Use(len(files)); err != nil { // another program may have upgraded it meanwhile
+				return err
+			}
 			if version = have.Version; version >= len(files) {
-				return have.Use(len(files)) // another program may have upgraded it meanwhile
+				return nil
 			}
 			if err := alone(ctx, tx); err != nil {
 				busy = refused(err, "57014", "55P03", "40P01")

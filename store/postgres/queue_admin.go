@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -148,12 +149,19 @@ func scanTask(rows pgx.Rows) (r taskRow, err error) {
 	if err != nil {
 		return r, err
 	}
-	if err = r.UnmarshalOptions([]byte(options)); err != nil {
-		return r, damaged("task", err)
+	damage := ""
+	if err := r.UnmarshalOptions([]byte(options)); err != nil {
+		damage = "its options cannot be read: " + err.Error()
 	}
 	r.ID, r.State, r.Token, r.Args = task.ID(id), states[state], lease.Token(token), json.RawMessage(args)
 	r.Priority, r.Front = fromSortKey(key)
 	r.Enqueued, r.RunAt, r.Started, r.Ended, r.ExpiresAt = instant(enqueued), instant(due), instant(fetched), instant(ended), instant(expires)
+	if r.State == "" {
+		damage = fmt.Sprintf("its state is %d", state)
+	}
+	if damage != "" && !r.State.Final() {
+		r.State, r.Reason = task.Damaged, string(task.Damaged)+": "+damage
+	}
 	r.Worker, err = w.worker()
 	return r, err
 }
@@ -178,7 +186,7 @@ func (t admin) Task(ctx context.Context, id task.ID) (driver.Task, driver.Slots,
 		return driver.Task{}, driver.Slots{}, false, err
 	}
 	var held driver.Slots
-	if r.lim.Valid {
+	if r.lim.Valid && r.Limit != nil {
 		held, err = t.slots(ctx, r)
 	}
 	return r.Task, held, err == nil, err

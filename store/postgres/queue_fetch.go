@@ -110,7 +110,7 @@ func (f *fetch) row(rows pgx.Rows) error {
 		return nil
 	}
 	if err := x.UnmarshalOptions(options); err != nil {
-		return damaged("task", err)
+		x.Damage = "its options cannot be read: " + err.Error()
 	}
 	x.Ref = driver.Ref{ID: task.ID(id), Token: lease.Token(token)}
 	x.Args, x.RunAt, x.Enqueued, x.ExpiresAt = args, instant(due), instant(enqueued), instant(expires)

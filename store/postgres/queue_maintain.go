@@ -65,11 +65,7 @@ func (w *workerRow) worker() (driver.Process, error) {
 	if w.owner == nil {
 		return driver.Process{}, nil
 	}
-	nonce, err := lease.ParseNonce(*w.owner)
-	if err != nil {
-		return driver.Process{}, damaged("worker", err)
-	}
-	return driver.Process{Lease: lease.Ref{Key: lease.Key(w.key), Owner: nonce, Token: lease.Token(*w.token)}, Host: *w.host, PID: int(*w.pid),
+	return driver.Process{Lease: lease.Ref{Key: lease.Key(w.key), Owner: nonce(*w.owner), Token: lease.Token(*w.token)}, Host: *w.host, PID: int(*w.pid),
 		Queues: w.queues, Kinds: w.kinds, Slots: int(*w.slots), Since: instant(*w.since)}, nil
 }
 

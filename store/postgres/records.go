@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,21 +26,16 @@ func (r *recordRow) scan(rows pgx.Rows, first ...any) (lease.Record, bool, error
 	if err := rows.Scan(targets...); err != nil || r.owner == nil {
 		return lease.Record{}, false, err
 	}
-	v, err := r.record()
-	return v, true, err
+	return r.record(), true, nil
 }
 
-func (r *recordRow) record() (lease.Record, error) {
+func (r *recordRow) record() lease.Record {
 	v := lease.Record{Key: lease.Key(r.key), Token: lease.Token(*r.token), TTL: time.Duration(*r.ttl) * time.Microsecond,
 		Acquired: instant(*r.acquired), Renewed: instant(*r.renewed), Expires: instant(*r.expires), BusyUntil: instant(*r.busyUntil)}
-	var err error
-	if v.Owner, err = lease.ParseNonce(*r.owner); err == nil {
-		err = errors.Join(fromJSON(*r.holder, &v.Holder), fromJSON(*r.wanted, &v.Wanted), fromJSON(*r.broken, &v.Broken))
-	}
-	if err != nil {
-		return v, damaged("lease "+v.Key.String(), err)
-	}
-	return v, nil
+	v.Owner, v.Holder = nonce(*r.owner), holderOf(*r.holder)
+	fromJSON(*r.wanted, &v.Wanted)
+	fromJSON(*r.broken, &v.Broken)
+	return v
 }
 
 // snapshot collects the answer to an operation on leases: the clock, the records of the keys, and for which of them
@@ -117,14 +110,22 @@ func (s *snapshot) freed(rows pgx.Rows) error {
 	return err
 }
 
-func damaged(what any, err error) error { return fmt.Errorf("%v: %w: %w", what, errRecord, err) }
-
-func fromJSON(text string, into any) error {
-	if text == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), into)
+// fromJSON reads what is for people and decides nothing: what cannot be read is left out, and reported as false. So no
+// row keeps others from being read.
+func fromJSON(text string, into any) bool {
+	return text == "" || json.Unmarshal([]byte(text), into) == nil
 }
+
+// holderOf reads the holder of a lease or a tick.
+func holderOf(text string) (h lease.Holder) {
+	if !fromJSON(text, &h) {
+		return lease.Holder{Host: damaged}
+	}
+	return h
+}
+
+// damaged is shown instead of what cannot be read.
+const damaged = "(damaged)"
 
 func holderJSON(h lease.Holder) string { return string(h.AppendJSON(nil)) }
 

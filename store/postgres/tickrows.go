@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"errors"
+	"cmp"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,31 +28,21 @@ func (t *tickRow) scan(rows pgx.Rows, into ...any) (tick.Tick, bool, error) {
 	if err != nil || t.at == nil {
 		return tick.Tick{}, false, err
 	}
-	v, err := t.tick()
-	return v, true, err
+	return t.tick(), true, nil
 }
 
-func (t *tickRow) tick() (tick.Tick, error) {
-	v := tick.Tick{Job: string(t.job), At: instant(*t.at), Through: instant(*t.through), Count: *t.count,
-		State: tick.State(*t.state), Lease: lease.Ref{Key: lease.Key(t.leaseKey), Token: lease.Token(*t.leaseToken)},
-		RunID: *t.runID, Outcome: run.Outcome(*t.outcome), Reason: *t.reason, Inferred: *t.inferred, Reruns: *t.reruns,
+func (t *tickRow) tick() tick.Tick {
+	return tick.Tick{Job: string(t.job), At: instant(*t.at), Through: instant(*t.through), Count: *t.count,
+		State: tick.State(*t.state), Lease: lease.Ref{Key: lease.Key(t.leaseKey), Owner: nonce(*t.leaseOwner), Token: lease.Token(*t.leaseToken)},
+		Claimant: holderOf(*t.claimant),
+		RunID:    *t.runID, Outcome: run.Outcome(*t.outcome), Reason: *t.reason, Inferred: *t.inferred, Reruns: *t.reruns,
 		Claimed: instant(*t.claimed), Started: instant(*t.started), Ended: instant(*t.ended), Live: *t.live}
-	var err error
-	if v.Lease.Owner, err = nonce(*t.leaseOwner); err == nil {
-		err = fromJSON(*t.claimant, &v.Claimant)
-	}
-	if err != nil {
-		return v, damaged("tick of job "+v.Job, err)
-	}
-	return v, nil
 }
 
-// nonce is the reverse of owner.
-func nonce(s string) (lease.Nonce, error) {
-	if s == "" {
-		return lease.Nonce{}, nil
-	}
-	return lease.ParseNonce(s)
+// nonce is the reverse of owner; what is none holds nothing.
+func nonce(s string) lease.Nonce {
+	n, _ := lease.ParseNonce(s)
+	return n
 }
 
 func tickRows(into *[]tick.Tick) func(pgx.Rows) error {
@@ -89,11 +79,9 @@ func scanRun(rows pgx.Rows, before ...any) (r run.Record, err error) {
 	}
 	r.Job, r.Tick, r.Token, r.Outcome = string(job), instant(tickAt), lease.Token(token), run.Outcome(outcome)
 	r.Started, r.Ended = instant(started), instant(ended)
-	if r.Owner, err = nonce(owner); err == nil {
-		err = errors.Join(fromJSON(attempts, &r.Attempts), fromJSON(why, &r.Cause))
-	}
-	if err != nil {
-		return r, damaged("run "+r.ID, err)
+	r.Owner = nonce(owner)
+	if !fromJSON(attempts, &r.Attempts) || !fromJSON(why, &r.Cause) {
+		r.Reason = cmp.Or(r.Reason, damaged)
 	}
 	return r, nil
 }

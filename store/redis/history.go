@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,14 +28,15 @@ func (p past) Output(ctx context.Context, runID string, output []byte) error {
 }
 
 func (p past) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
-	b, err := p.client.Get(ctx, p.prefix+"output:"+runID).Bytes()
-	switch {
-	case errors.Is(err, goredis.Nil):
-		return nil, nil
+	key, pipe := p.prefix+"output:"+runID, p.client.Pipeline()
+	there, output := pipe.Exists(ctx, key), pipe.GetRange(ctx, key, 0, history.MaxOutput-1)
+	switch _, err := pipe.Exec(ctx); {
 	case err != nil:
 		return nil, p.wrap("read output", err)
+	case there.Val() == 0:
+		return nil, nil
 	}
-	return b, nil
+	return []byte(output.Val()), nil
 }
 
 // Ticks reads a page of ticks: of one job with one script, of all jobs by the index.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -185,10 +184,11 @@ func (q tasks) Fetch(ctx context.Context, f driver.FetchRequest) (driver.Fetch, 
 	for i := 4; i+2 < len(r); i += 3 {
 		w := parseRow(r.text(i + 1))
 		spec, err := parseSpec(r.text(i+2), w, subs[w.sub])
+		damage := ""
 		if err != nil {
-			return driver.Fetch{}, fmt.Errorf("redis %s: fetch: task %d: its spec is damaged: %w", q.addr, r.int(i), err)
+			damage = "its spec cannot be read: " + err.Error()
 		}
-		out.Tasks = append(out.Tasks, driver.Fetched{
+		out.Tasks = append(out.Tasks, driver.Fetched{Damage: damage,
 			Ref: driver.Ref{ID: task.ID(r.int(i)), Token: w.token}, Spec: spec, Enqueued: w.enqueued,
 			Attempts: w.attempts, Crashes: w.crashes, Snoozes: w.snoozes, Granted: w.granted, Suspect: w.suspect,
 		})

@@ -97,10 +97,7 @@ func (d admin) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error
 		}
 		subs, workers := r.list(2).named(), r.list(3).workers()
 		for i := 4; i+2 < len(r); i += 3 {
-			t, err := d.parseTask(r.int(i), r.text(i+1), r.text(i+2), subs, workers)
-			if err != nil {
-				return nil, err
-			}
+			t := d.parseTask(r.int(i), r.text(i+1), r.text(i+2), subs, workers)
 			if selects(f, &t) {
 				out = append(out, t)
 			}
@@ -137,17 +134,22 @@ func (r reply) workers() map[uint32]driver.Process {
 	return m
 }
 
-func (d admin) parseTask(id int64, packed, spec string, subs map[uint32]string, workers map[uint32]driver.Process) (t driver.Task, err error) {
+func (d admin) parseTask(id int64, packed, spec string, subs map[uint32]string, workers map[uint32]driver.Process) (t driver.Task) {
 	r := parseRow(packed)
+	var err error
 	t = driver.Task{
 		ID: task.ID(id), State: r.state, Front: r.front, Enqueued: r.enqueued, Started: r.started, Ended: r.ended,
 		Attempts: r.attempts, Granted: r.granted, Crashes: r.crashes, Snoozes: r.snoozes, Suspect: r.suspect,
 		Token: r.token, Worker: workers[r.worker], Reason: r.reason, Stop: r.stop,
 	}
-	if t.Spec, err = parseSpec(spec, r, subs[r.sub]); err != nil {
-		err = fmt.Errorf("redis %s: task %d: its spec is damaged: %w", d.addr, id, err)
+	t.Spec, err = parseSpec(spec, r, subs[r.sub])
+	if (err != nil || t.State == "") && !t.State.Final() {
+		t.State, t.Reason = task.Damaged, string(task.Damaged)
+		if err != nil {
+			t.Reason += ": its spec cannot be read: " + err.Error()
+		}
 	}
-	return t, err
+	return t
 }
 
 func (d admin) Task(ctx context.Context, id task.ID) (t driver.Task, held driver.Slots, ok bool, err error) {
@@ -155,10 +157,7 @@ func (d admin) Task(ctx context.Context, id task.ID) (t driver.Task, held driver
 	if err != nil || r.text(1) == "" {
 		return t, held, false, err
 	}
-	t, err = d.parseTask(int64(id), r.text(1), r.text(2), r.list(3).named(), r.list(4).workers())
-	if err != nil {
-		return t, held, false, err
-	}
+	t = d.parseTask(int64(id), r.text(1), r.text(2), r.list(3).named(), r.list(4).workers())
 	for i := range r.list(5) {
 		t.History = append(t.History, parseTry(r.list(5).text(i)))
 	}

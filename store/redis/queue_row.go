@@ -50,10 +50,10 @@ func parseRow(s string) (r row) {
 	}
 	rest := b[rowFixed:]
 	if b[5] > 0 {
-		rest = rest[rowUnique:]
+		rest = rest[min(rowUnique, len(rest)):]
 	}
 	if b[6] > 0 {
-		rest = rest[rowLimit:]
+		rest = rest[min(rowLimit, len(rest)):]
 	}
 	r.reason, rest = cut16(rest)
 	r.stop, _ = cut16(rest)
@@ -62,7 +62,10 @@ func parseRow(s string) (r row) {
 
 // cut16 reads a string that has its length in two bytes before it.
 func cut16(b []byte) (string, []byte) {
-	n := int(binary.LittleEndian.Uint16(b))
+	if len(b) < 2 {
+		return "", nil
+	}
+	n := min(int(binary.LittleEndian.Uint16(b)), len(b)-2)
 	return string(b[2 : 2+n]), b[2+n:]
 }
 

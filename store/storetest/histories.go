@@ -326,9 +326,9 @@ func tellOutput(w *world) {
 	for i := range all {
 		all[i] = byte(i * 7)
 	}
-	for _, b := range [][]byte{all, []byte("short\x00\xff"), all[:4096]} {
+	for _, b := range [][]byte{all, []byte("short\x00\xff"), all[:4096], append(slices.Clip(all), "more than anybody keeps"...)} {
 		w.check("Output", w.s.History.Output(w.ctx, id, b))
-		if got := read(); !bytes.Equal(got, b) {
+		if got := read(); !bytes.Equal(got, b[:min(len(b), history.MaxOutput)]) {
 			w.Errorf("%d bytes come back as %d others", len(b), len(got))
 		}
 	}

@@ -1,2 +1,2 @@
 -- What a run printed.
-SELECT output FROM dibs_outputs WHERE run_id = ?1;
+SELECT substr(output, 1, ?2) FROM dibs_outputs WHERE run_id = ?1;

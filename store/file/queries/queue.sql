@@ -54,6 +54,10 @@ UPDATE dibs_tasks SET subqueue = ?, state = ?, class = ?, rank = ?, priority = ?
   ukey = ?, window = ?, limited = nullif(?, 0), line = ?, reason = ?, stop = ?
 WHERE id = ?
 
+-- name: task_set_aside
+-- Ends a task that cannot be understood, without its limit and its unique key. All else of it stays as it is.
+UPDATE dibs_tasks SET state = ?, ended = ?, ukey = NULL, window = 0, limited = NULL, line = 0, stop = '', reason = ? WHERE id = ?
+
 -- name: task_respell
 -- Writes its arguments and options.
 UPDATE dibs_tasks SET args = ?, options = ? WHERE id = ?

@@ -53,7 +53,7 @@ func (t *Task) Again(s *task.Spec) task.Admission {
 		return task.Duplicate
 	case t.State.Waiting():
 		return task.Updated
-	case t.Unique.Until != task.UntilStarted: // it holds the key until its end, or its window's (promise 17)
+	case t.Unique == nil || t.Unique.Until != task.UntilStarted: // it holds the key until its end, or its window's (promise 17)
 		return task.Duplicate
 	}
 	return task.New

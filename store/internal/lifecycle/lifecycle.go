@@ -8,6 +8,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -42,6 +43,33 @@ type Note struct {
 // States are all states in the order by which tables number them. New ones go to the end.
 var States = []task.State{task.Scheduled, task.Available, task.Blocked, task.Running, task.Retryable,
 	task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}
+
+// Read takes in the state and the options of a row; limited says that the row has a limit. A row that does not fit
+// together makes t Damaged, with a reason for people. Read then reports whether the row stands among those that wait
+// or run: a step that meets it must set it aside, as discarded.
+func (t *Task) Read(state int, options []byte, limited bool) (aside bool) {
+	damage := ""
+	err := t.UnmarshalOptions(options)
+	switch {
+	case state < 0 || state >= len(States):
+		damage = fmt.Sprintf("its state is %d", state)
+	case err != nil:
+		damage = "its options cannot be read: " + err.Error()
+	case limited && t.Limit == nil:
+		damage = "it has a limit, which its options do not name"
+	case t.Key != nil && t.Unique == nil:
+		damage = "it holds a unique key, which its options do not name"
+	}
+	known := state >= 0 && state < len(States)
+	if known {
+		t.State = States[state]
+	}
+	if damage == "" || t.State.Final() {
+		return false
+	}
+	t.State, t.Reason = task.Damaged, string(task.Damaged)+": "+damage
+	return known
+}
 
 // Number is the index of s among States.
 func Number(s task.State) int {
@@ -119,7 +147,7 @@ func (t *Task) Wait(now time.Time) Note {
 // end gives t its final state.
 func (t *Task) end(s task.State, reason string, now time.Time) {
 	t.State, t.Reason, t.Ended, t.Stop = s, reason, now, ""
-	if t.Key != nil && s == task.Succeeded && t.Unique.Window > 0 {
+	if t.Key != nil && s == task.Succeeded && t.Unique != nil && t.Unique.Window > 0 {
 		t.Window = micro(now.Add(t.Unique.Window))
 	} else {
 		t.Key = nil

@@ -24,7 +24,7 @@ func (t *Task) fits(act driver.Operation) bool {
 	case driver.OpRetry:
 		return t.State.Final() || t.State == task.Retryable
 	case driver.OpDelete:
-		return t.State.Final()
+		return t.State.Final() || t.State == task.Damaged
 	case driver.OpCancel:
 		return t.State.Waiting() || t.State == task.Running
 	case driver.OpDiscard, driver.OpPromote, driver.OpMove, driver.OpEdit:

@@ -20,7 +20,14 @@ func (t *Task) Give(above lease.Token, now time.Time) Note {
 // Given is what the worker gets. It shares t's Spec.
 func (t *Task) Given() driver.Fetched {
 	return driver.Fetched{Ref: driver.Ref{ID: t.ID, Token: t.Token}, Spec: t.Spec, Enqueued: t.Enqueued,
-		Attempts: t.Attempts, Crashes: t.Crashes, Snoozes: t.Snoozes, Granted: t.Granted, Suspect: t.Suspect}
+		Attempts: t.Attempts, Crashes: t.Crashes, Snoozes: t.Snoozes, Granted: t.Granted, Suspect: t.Suspect, Damage: t.damage()}
+}
+
+func (t *Task) damage() string {
+	if t.State != task.Damaged {
+		return ""
+	}
+	return t.Reason
 }
 
 // Runs says whether t runs under the token of r.

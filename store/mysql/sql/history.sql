@@ -62,7 +62,7 @@ REPLACE INTO dibs_outputs (ns, run_id, at, output) VALUES (?, ?, @dibs_now, ?);
 
 -- name: read-output
 -- What a run printed.
-SELECT output FROM dibs_outputs WHERE ns = ? AND run_id = ?;
+SELECT LEFT(output, ?) FROM dibs_outputs WHERE ns = ? AND run_id = ?;
 
 -- name: append-run
 -- Adds a run that was recorded elsewhere first (H1). A run that is there stays as it is.

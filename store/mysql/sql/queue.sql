@@ -64,7 +64,7 @@ FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state IN (1, 2) AND t.
 SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;
 START TRANSACTION;
 SELECT ukey FROM dibs_tasks FORCE INDEX (one) WHERE ns = ? AND ukey IN (?);
-COMMIT;
+COMMIT AND NO CHAIN NO RELEASE;
 
 -- name: live-worker
 -- Whether a worker's lease is live.
@@ -134,7 +134,7 @@ SET SESSION wait_timeout = @dibs_idle;
 
 -- name: give-up
 -- Ends the step without effect, and puts the session back.
-ROLLBACK;
+ROLLBACK AND NO CHAIN NO RELEASE;
 SET SESSION innodb_lock_wait_timeout = @dibs_was, SESSION group_concat_max_len = @dibs_concat, SESSION wait_timeout = @dibs_idle;
 
 -- name: lock-limits
@@ -346,6 +346,12 @@ UPDATE IGNORE dibs_tasks FORCE INDEX (PRIMARY) SET ukey = ? WHERE id = ? AND @di
 -- Writes a task's new arguments (Q3).
 UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET options = ?, args = ? WHERE id = ? AND @dibs_ok = 1;
 
+-- name: set-aside
+-- Ends a task that cannot be understood, if it has not ended.
+UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = ?, done = ?, ended = @dibs_now, due_at = 0, lapses = 0, holder = 0, ukey = NULL, win = 0,
+  limited = NULL, line = 0, stop = '', reason = ?, ver = ver + 1
+WHERE ns = ? AND id = ? AND done = 0;
+
 -- name: insert-tasks
 -- Inserts whole rows: plain-row or the values follow.
 INSERT INTO dibs_tasks (ns, subqueue, queue, kind, state, class, ordinal, priority, run_at, due_at,
@@ -406,10 +412,10 @@ UPDATE dibs_task_rates SET full = ?, taken = ?, ver = ver + 1 WHERE ns = ? AND k
 -- name: decide
 -- Commits all of it if @dibs_ok is still 1, else nothing. COMMIT may be prepared and ROLLBACK may not, everywhere;
 -- after a COMMIT the ROLLBACK does nothing. Then the session is put back, and the answer read.
-SET @dibs_sql = IF(@dibs_ok = 1, 'COMMIT', 'DO 0');
+SET @dibs_sql = IF(@dibs_ok = 1, 'COMMIT AND NO CHAIN NO RELEASE', 'DO 0');
 PREPARE dibs_end FROM @dibs_sql;
 EXECUTE dibs_end;
-ROLLBACK;
+ROLLBACK AND NO CHAIN NO RELEASE;
 SET SESSION innodb_lock_wait_timeout = @dibs_was, SESSION group_concat_max_len = @dibs_concat;
 SELECT @dibs_ok, @dibs_now, COALESCE(@dibs_ids, '');
 

@@ -3,7 +3,7 @@ INSERT INTO dibs.outputs (ns, run_id, output) VALUES ($1, $2, $3)
 ON CONFLICT (run_id, ns) DO UPDATE SET output = excluded.output;
 
 -- [1] What the run $2 printed.
-SELECT output FROM dibs.outputs WHERE ns = $1 AND run_id = $2;
+SELECT substring(output FROM 1 FOR $3::int) FROM dibs.outputs WHERE ns = $1 AND run_id = $2;
 
 -- [2] Deletes the outputs of the $4 runs of job $2 that started just before its newest $3. Returns how many went. The
 -- caller repeats it until none is left, so no step deletes more than $4.

@@ -89,7 +89,7 @@ func runJobForget(ctx context.Context, e env, o jobForgetOptions) error {
 func scheduleOf(j tick.Job) string {
 	spec, err := job.ParseDefinition(j.Definition)
 	if err != nil {
-		return j.Definition
+		return abridged(j.Definition, 400)
 	}
 	return scheduleIn(fmt.Sprintf("%q", spec.Schedules), spec)
 }

@@ -52,7 +52,7 @@ local function consider(ids)
   load(ids)
   local fit = {}
   for _, id in ipairs(ids) do
-    if rows[id] and selected(rows[id]) then fit[#fit + 1] = id end
+    if rows[id] and selected(rows[id]) or unsound[id] and any_state and queue == '' and kind == '' then fit[#fit + 1] = id end
   end
   if #needles > 0 then load_specs(fit) end
   for _, id in ipairs(fit) do
@@ -61,7 +61,7 @@ local function consider(ids)
         more, looked = true, tonumber(found[most][ID])
         return
       end
-      found[#found + 1] = rows[id]
+      found[#found + 1] = rows[id] or {id, false, false, unsound[id], [SUBQUEUE] = 0, [WORKER] = 0}
     end
   end
   if #ids > 0 then looked = tonumber(ids[#ids]) end
@@ -118,7 +118,7 @@ local ids = {}
 for i, t in ipairs(found) do ids[i] = t[ID] end
 if #needles == 0 then load_specs(ids) end
 for _, t in ipairs(found) do
-  if not named[t[SUBQUEUE]] then
+  if t[SUBQUEUE] > 0 and not named[t[SUBQUEUE]] then
     named[t[SUBQUEUE]] = true
     names[#names + 1], names[#names + 2] = t[SUBQUEUE], subqueue_name(t[SUBQUEUE])
   end

@@ -99,7 +99,14 @@ load(ids)
 local reply, done = {now}, {}
 for _, id in ipairs(ids) do
   local t = rows[id]
-  local answer, other = carry_out(t)
+  local answer, other
+  if operation == 'delete' and unsound[id] then
+    order('HDEL', 'rows:' .. page(id), id)
+    order('HDEL', 'specs:' .. page(id), id)
+    answer = DONE
+  else
+    answer, other = carry_out(t)
+  end
   if answer <= ASKED then done[#done + 1] = id end
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = answer, rows[id] and t[STATE] or 0, other or 0

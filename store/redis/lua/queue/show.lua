@@ -3,7 +3,7 @@
 -- ARGV: id. Answers: now, row ('' where there is none), spec, {subqueue, name}, {worker, its hash}, {attempt, …},
 -- {readable key, max, waiting, then of each holder: id, sub-queue's name, worker's hash, since}.
 local t = task(ARGV[1])
-if not t then return {now, ''} end
+if not t then return {now, unsound[ARGV[1]] or '', '', {}, {}, {}, {}} end
 
 local function slots(l)
   local waiting = 0

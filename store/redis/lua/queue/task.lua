@@ -90,6 +90,24 @@ local function grouped(ids)
   return pages
 end
 
+-- word_end is where a string ends that has its length in two bytes before it, or nil.
+local function word_end(s, at)
+  local low, high = string.byte(s, at, at + 1)
+  return high and at + 2 + low + 256 * high
+end
+
+-- sound says that a packed row can be taken apart: somebody may have written into it.
+local function sound(s)
+  local state, _, _, _, _, unique, limit = string.byte(s, 1, 7)
+  if not limit or state < SCHEDULED or state > CRASHED then return false end
+  local reason = word_end(s, 85 + (unique > 0 and 24 or 0) + (limit > 0 and 36 or 0))
+  local stop = reason and word_end(s, reason)
+  return stop and (stop == #s + 1 or stop + 7 <= #s)
+end
+
+-- Rows that are not, by id. No script takes them for tasks; Admin shows and deletes them.
+local unsound = {}
+
 -- load reads rows that this script has not seen; an id without a task is false.
 local function load(ids)
   local unseen = {}
@@ -97,7 +115,10 @@ local function load(ids)
     if rows[id] == nil then unseen[#unseen + 1] = id end
   end
   for n, p in pairs(grouped(unseen)) do
-    for id, row in pairs(fields('rows:' .. n, p)) do rows[id] = row and parse(id, row) end
+    for id, row in pairs(fields('rows:' .. n, p)) do
+      if row and not sound(row) then row, unsound[id] = false, row end
+      rows[id] = row and parse(id, row)
+    end
   end
 end
 
