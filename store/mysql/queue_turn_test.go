@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// However many kinds a queue ever had, a fetch and a step of Maintain look at a bounded number of them. A task of any kind
-// is found after a round of fetches.
+// However many kinds a queue ever had, a fetch and a step of Maintain look at a bounded number of them. A task of any
+// kind is found after a round of fetches.
 // Holds: promise 26.
 func TestAFetchLooksAtABoundedNumberOfKinds(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))
