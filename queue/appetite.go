@@ -2,8 +2,8 @@ package queue
 
 import "time"
 
-// mostFetched is how many bytes of tasks one fetch asks for at most. The answer travels within an RPC timeout, and other
-// calls use the same link.
+// mostFetched is how many bytes of tasks one fetch asks for at most. The answer travels within an RPC timeout, and
+// other calls use the same link.
 const mostFetched = 2 << 20
 
 // An appetite bounds what one fetch asks for. A fetch that got no answer may have asked for more than the link carries
@@ -18,8 +18,8 @@ func newAppetite() appetite { return appetite{tasks: maxBatch, bytes: mostFetche
 // starve halves the appetite, after a fetch that was not answered.
 func (a *appetite) starve() { *a = appetite{tasks: max(a.tasks/2, 1), bytes: max(a.bytes/2, 1)} }
 
-// feed doubles the appetite again if an answer leaves room for that: it took less than a quarter of what it may, or many
-// came in a row.
+// feed doubles the appetite again if an answer leaves room for that: it took less than a quarter of what it may, or
+// many came in a row.
 func (a *appetite) feed(took, most time.Duration) {
 	if a.fed++; took < most/4 || a.fed >= 10 {
 		*a = appetite{tasks: min(2*a.tasks, maxBatch), bytes: min(2*a.bytes, mostFetched)}

@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Whatever duration a handler, its Backoff or a task's back-off gives, the next attempt begins no sooner than now, and at
-// an instant that every store can hold.
+// Whatever duration a handler, its Backoff or a task's back-off gives, the next attempt begins no sooner than now,
+// and at an instant that every store can hold.
 func TestNoPauseIsExtreme(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	fails := errors.New("it failed")

@@ -94,8 +94,8 @@ func (s *session) gather(first end) []end {
 }
 
 // send repeats until the store has answered, the lease is lost or the shutdown is over. After a loss the tasks are
-// rescued, and reports about them would be refused. After a silence it sends the halves of a batch separately: all of it
-// may be more than the link carries in time.
+// rescued, and reports about them would be refused. After a silence it sends the halves of a batch separately: all of
+// it may be more than the link carries in time.
 func (s *session) send(batch []end) {
 	if batch = s.uncommitted(batch); len(batch) == 0 {
 		return

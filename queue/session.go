@@ -137,8 +137,8 @@ func (s *session) run(told, work context.Context) error {
 	return err
 }
 
-// reportFor is how long the ends of tasks may take to be reported once all slots have ended. A store that takes none (a
-// table is locked, a disk is full) must not keep the process from ending.
+// reportFor is how long the ends of tasks may take to be reported once all slots have ended. A store that takes none
+// (a table is locked, a disk is full) must not keep the process from ending.
 const reportFor = 10 * time.Second
 
 // unreported logs how many ends the store has not taken.

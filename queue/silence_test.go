@@ -140,8 +140,8 @@ func (stuck) Deregister(ctx context.Context, _ lease.Ref) error {
 	return fmt.Errorf("%w: %w", queue.ErrUnavailable, ctx.Err())
 }
 
-// A shutdown ends within 30 s, whatever the store does, and whether tasks end at once or late. What could not be reported
-// is said.
+// A shutdown ends within 30 s, whatever the store does, and whether tasks end at once or late. What could not be
+// reported is said.
 func TestAShutdownWaitsForNoStore(t *testing.T) {
 	for name, takes := range map[string]time.Duration{"tasks that have ended": time.Second, "a task that ends late": 25 * time.Second} {
 		t.Run(name, func(t *testing.T) {

@@ -63,8 +63,8 @@ func TestAProgramWorksTasksWithACommand(t *testing.T) {
 	}
 }
 
-// A command that ends and leaves processes behind keeps its task running: the log says why, and if the task's time ends
-// them, the error says both.
+// A command that ends and leaves processes behind keeps its task running: the log says why, and if the task's time
+// ends them, the error says both.
 func TestWhatACommandLeavesBehindIsNamed(t *testing.T) {
 	st := memory.New(memory.Options{}).Store()
 	c := queue.NewClient(queue.ClientOptions{Store: st.Queue})

@@ -57,8 +57,11 @@ func (r Rate) Bursts() int {
 }
 
 // Window returns for how long a fetched task counts: a sixteenth longer than Per, a second at most, because the work
-// begins a little later than its fetch.
+// begins a little later than its fetch. Tasks that are fetched one by one count for Per.
 func (r Rate) Window() time.Duration {
+	if r.Bursts() == 1 {
+		return r.Per
+	}
 	margin := min(r.Per/16, time.Second)
 	return r.Per + min(margin, math.MaxInt64-r.Per)
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// tallyEvery is how long counts are gathered before they are written, and how long writing them may take. closing is
-	// how long it may take at the end.
+	// tallyEvery is how long counts are gathered before they are written, and how long writing them may take. closing
+	// is how long it may take at the end.
 	tallyEvery = 5 * time.Second
 	closing    = time.Second
 	// mostCounted is how many sums one call writes.

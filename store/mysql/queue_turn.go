@@ -16,8 +16,8 @@ const (
 	mostNames = 500
 )
 
-// subQueues are the sub-queues of the namespace that this process knows, in the order in which it learned of them. None
-// of their rows ever goes away.
+// subQueues are the sub-queues of the namespace that this process knows, in the order in which it learned of them.
+// None of their rows ever goes away.
 type subQueues struct {
 	mu    sync.Mutex
 	there map[subQueueName]bool

@@ -329,7 +329,7 @@ func fetchRates(w *world) {
 	equal(w, "one may be fetched at once", p.Next.After(from), false)
 	got := count(w.fetch(worker, 100))
 	p, _ = pace()
-	between(w, "when the next one may be fetched", from.Add(time.Hour), p.Next, w.now(w.s).Add(task.Rate{Per: time.Hour}.Window()))
+	between(w, "when the next one may be fetched", from.Add(time.Hour), p.Next, w.now(w.s).Add(task.Rate{Count: 2, Per: time.Hour}.Window()))
 	equal(w, "tasks of the kind with a rate", got["k"], 2)
 	equal(w, "tasks of the kind without one", got["free"], 6)
 	equal(w, "tasks for another worker", len(w.fetch(w.worker(w.process()), 100)), 0)

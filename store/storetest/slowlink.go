@@ -17,8 +17,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// RunSlowLink checks that a link which carries less within an RPC timeout than a worker has room for stops no queue, at
-// a server that answers at url.
+// RunSlowLink checks that a link which carries less within an RPC timeout than a worker has room for stops no queue,
+// at a server that answers at url.
 func RunSlowLink(t *testing.T, open Open, url string) {
 	t.Helper()
 	const tasks, size, perSecond = 100, 200_000, 4 << 20

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// positive returns a flag's value that must be above 0, where 0 is the default or stands for none: if a script computes
-// 0, it must not be taken for that.
+// positive returns a flag's value that must be above 0, where 0 is the default or stands for none: if a script
+// computes 0, it must not be taken for that.
 func positive[T int | time.Duration](to *T) pflag.Value { return above[T]{to} }
 
 var errNotPositive = errors.New("want more than 0; leave the flag out for the default")

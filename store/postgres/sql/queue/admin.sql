@@ -92,7 +92,8 @@ SELECT $1, q.k, q.every, q.burst, q.per, q.most FROM unnest($2::bigint[], $3::bi
 ORDER BY q.k
 ON CONFLICT (ns, k) DO UPDATE SET every = excluded.every, burst = excluded.burst, per = excluded.per, most = excluded.most;
 
--- [17] The rates, by name, and when each allows the next task: by its bucket, and by the parts that together reach most.
+-- [17] The rates, by name, and when each allows the next task: by its bucket, and by the parts that together reach
+-- most.
 SELECT n.name, r.every, greatest(r.busy + r.every - r.burst, coalesce((SELECT max(w.at) + r.per FROM (
     SELECT t.at, sum(t.n) OVER (ORDER BY t.at DESC) AS sum FROM unnest(r.taken_at, r.taken) t(at, n)) w WHERE w.sum >= r.most), 0))
 FROM dibs.queue_rates r JOIN dibs.queue_names n ON n.id = r.k AND n.kind WHERE r.ns = $1;

@@ -6,8 +6,8 @@
 -- the answer says when to ask again.
 --
 -- ARGV: the lease's name, its hold, not_after, max, '1' for a suspect, '1' for one that crashed a worker before, how
--- many bytes of specs (0: any), how many kinds and the kinds, then the queues. Answers: now, 1 or why not, when the next task is due, {subqueue, name,
--- …}, then of each task: id, row, spec.
+-- many bytes of specs (0: any), how many kinds and the kinds, then the queues. Answers: now, 1 or why not, when the
+-- next task is due, {subqueue, name, …}, then of each task: id, row, spec.
 local name, hold, not_after, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local TOO_LATE, NO_LEASE = 2, 3
 if late(not_after) then return {now, TOO_LATE} end
@@ -32,7 +32,8 @@ local paused = pauses()
 local rates, how_many = {}, call('HLEN', prefix .. 'rates')
 -- know_rate reads a rate. A rate is a bucket that holds 'burst' µs; each task takes 'each' µs out, and 'full' is when
 -- it has filled up again. At most 'most' are taken in any 'per' µs. 'taken' are those of the last 'per' µs, counted in
--- slices of it, each with the instant of its last one: 'at:n,…', in order. A slice counts until that one is old enough.
+-- slices of it, each with the instant of its last one: 'at:n,…', in order. A slice counts until that one is old
+-- enough.
 local function know_rate(line)
   local each, burst, full, per, most, taken, kind = string.match(line, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
   local r = {each = tonumber(each), burst = tonumber(burst), full = math.max(tonumber(full), now), per = tonumber(per), most = tonumber(most), taken = {}, n = 0}
