@@ -15,7 +15,10 @@ func TestSlotsAreHeldBack(t *testing.T) {
 	storetest.RunHeldSlots(t, memory.OpenConfig, "memory:", hold, nil)
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, memory.OpenConfig, "memory:") }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, memory.OpenConfig, "memory:")
+}
 
 func TestANewProgramLosesNoTick(t *testing.T) {
 	t.Parallel()

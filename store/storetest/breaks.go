@@ -72,12 +72,18 @@ func breakSafely(w *world) {
 }
 
 func brokenLapses(w *world) {
-	req := request("k")
-	req.TTL = time.Second
-	r := w.grant(w.s, req)
-	a := w.breakIt(w.s, lease.Ref{Key: "k"}, lease.Broken{By: "x"}) // whoever it is
-	if a.Status != lease.OK {
-		w.Fatalf("Break: %v", a.Status)
+	var r lease.Record
+	for ttl := 100 * time.Millisecond; ; ttl *= 3 { // until it is broken before it lapses, however slow the machine is
+		req := request("k")
+		req.TTL = ttl
+		r = w.grant(w.s, req)
+		a := w.breakIt(w.s, lease.Ref{Key: "k"}, lease.Broken{By: "x"}) // whoever it is
+		if a.Status == lease.OK {
+			break
+		}
+		if w.now(w.s).Before(r.Expires) {
+			w.Fatalf("Break: %v", a.Status)
+		}
 	}
 	w.until(r.Expires)
 	next := w.hold(w.s, "k")

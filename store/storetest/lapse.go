@@ -21,7 +21,7 @@ var timePromises = []promise{
 // expiry lets a hold run out without any renewal.
 func expiry(w *world) {
 	req := request("k")
-	req.TTL = 400 * time.Millisecond
+	req.TTL = 150 * time.Millisecond
 	first := w.grant(w.s, req)
 	other := w.process()
 	for {
@@ -92,7 +92,7 @@ func busyUntil(w *world) {
 	equal(w, "Release", w.release(w.s, r.Ref()), lease.OK)
 	w.hold(w.s, "released")
 
-	r = busy("over", 300*time.Millisecond)
+	r = busy("over", 100*time.Millisecond)
 	w.until(r.BusyUntil)
 	w.hold(w.s, "over")
 }
@@ -109,7 +109,7 @@ func busyReclaim(w *world) {
 		req.Reclaim = r.Ref()
 		return req
 	}
-	live, over := busy("live", time.Hour), busy("over", 300*time.Millisecond)
+	live, over := busy("live", time.Hour), busy("over", 100*time.Millisecond)
 	lapsed, released := busy("lapsed", time.Hour), busy("released", time.Hour)
 	w.lapse(w.s, lapsed.Ref())
 	equal(w, "Release", w.release(w.s, released.Ref()), lease.OK)

@@ -80,9 +80,9 @@ func fetchDue(w *world) {
 	far, past, near, delayed, both := some(), some(), some(), some(), some()
 	far.RunAt = now.Add(time.Hour)
 	past.RunAt = now.Add(-time.Hour)
-	near.RunAt = now.Add(150 * time.Millisecond)
-	delayed.Delay = 200 * time.Millisecond
-	both.RunAt, both.Delay = now.Add(-time.Hour), time.Hour+250*time.Millisecond
+	near.RunAt = now.Add(50 * time.Millisecond)
+	delayed.Delay = 80 * time.Millisecond
+	both.RunAt, both.Delay = now.Add(-time.Hour), time.Hour+110*time.Millisecond
 	answers := w.enqueue(w.s, far, past, near, delayed, both)
 	equal(w, "state of one for later", answers[0].State, task.Scheduled)
 	equal(w, "state of one of the past", answers[1].State, task.Available)
@@ -139,14 +139,14 @@ func fetchNextDue(w *world) {
 func fetchBehindExpired(w *world) {
 	worker := w.worker(w.s)
 	for _, s := range []task.Spec{some(), limited("l", 1)} {
-		soon := make([]task.Spec, 300)
+		soon, expires := make([]task.Spec, 300), w.now(w.s).Add(100*time.Millisecond)
 		for i := range soon {
 			soon[i] = s
-			soon[i].ExpiresAt = w.now(w.s).Add(200 * time.Millisecond)
+			soon[i].ExpiresAt = expires
 		}
 		w.add(soon...)
 		id := w.add1(s)
-		w.until(soon[len(soon)-1].ExpiresAt)
+		w.until(expires)
 		w.fetches("behind the expired", worker, 1, id)
 	}
 }
@@ -340,7 +340,7 @@ func fetchRates(w *world) {
 	equal(w, "tasks when the rate is gone", count(w.fetch(worker, 100))["k"], 4)
 
 	// The bucket fills with time, and holds no more than its burst.
-	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]task.Rate{"slow": {Count: 10, Per: time.Second, Burst: 1}}))
+	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]task.Rate{"slow": {Count: 20, Per: time.Second, Burst: 1}}))
 	specs = nil
 	for range 4 {
 		specs = append(specs, task.Spec{Queue: "q", Kind: "slow"})
@@ -359,8 +359,8 @@ func fetchRates(w *world) {
 			w.Fatalf("%d of 4 in %v", len(at), f.Now.Sub(start))
 		}
 	}
-	if d := time.Duration(at[3]-at[0]) * time.Microsecond; d < 300*time.Millisecond {
-		w.Errorf("4 tasks within %v, at 10 a second", d)
+	if d := time.Duration(at[3]-at[0]) * time.Microsecond; d < 150*time.Millisecond {
+		w.Errorf("4 tasks within %v, at 20 a second", d)
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *shop) work(slots int, do func(context.Context, *queue.Run) error) (stop
 	for _, kind := range []string{"k", "k2"} {
 		mux.Handle(kind, queue.Handler{Do: do, Backoff: func(int, error) time.Duration { return time.Millisecond }})
 	}
-	wk, err := queue.NewWorker(queue.WorkerOptions{Store: st.Queue, Keeper: k, Mux: mux, Queues: []string{"q", "q2"}, Slots: slots, Grace: time.Second})
+	wk, err := queue.NewWorker(queue.WorkerOptions{Store: st.Queue, Keeper: k, Mux: mux, Queues: []string{"q", "q2"}, Slots: slots, Grace: time.Second, Poll: 50 * time.Millisecond})
 	s.check("NewWorker", err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -83,9 +83,12 @@ func (s *shop) work(slots int, do func(context.Context, *queue.Run) error) (stop
 	return stop
 }
 
+// keeper is a worker's. Its heart beats often, so that it soon knows of the loss of its lease.
 func (w *world) keeper(st *store.Store) *lease.Keeper {
 	w.Helper()
-	k, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify, Margin: lease.MarginFor(long)})
+	margin := lease.MarginFor(long)
+	margin.Heartbeat = 250 * time.Millisecond
+	k, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify, Margin: margin})
 	w.check("NewKeeper", err)
 	return k
 }
@@ -231,7 +234,7 @@ func gotchaContention(w *world) {
 		return nil
 	})
 	s.comes(ids[0], task.Running)
-	w.past(500 * time.Millisecond)
+	w.past(200 * time.Millisecond)
 	equal(w, "calls while the first one runs", calls.Load(), 1)
 	for _, id := range ids[1:] {
 		t := w.task(id)
@@ -293,12 +296,23 @@ func gotchaLong(w *world) {
 	s := w.shop()
 	var calls atomic.Int64
 	release := make(chan struct{})
-	do := func(context.Context, *queue.Run) error { calls.Add(1); <-release; return nil }
+	do := func(_ context.Context, r *queue.Run) error {
+		if r.Tags == nil {
+			calls.Add(1)
+			<-release
+		}
+		return nil
+	}
 	s.work(1, do)
 	id := s.enqueueOne(some()).ID
 	s.comes(id, task.Running)
 	s.work(1, do)
-	w.past(3 * time.Second) // several rounds of maintenance by the idle worker
+	for range 3 { // rounds of the idle worker: it asks for tasks, is given what there is, and maintains
+		short := some()
+		short.Tags = []string{"short"}
+		s.comes(s.enqueueOne(short).ID, task.Succeeded)
+		equal(w, "rescued", w.maintain().Rescued, 0)
+	}
 	equal(w, "calls", calls.Load(), 1)
 	close(release)
 	equal(w, "attempts", s.comes(id, task.Succeeded).Attempts, 1)

@@ -255,7 +255,7 @@ func watched(w *world) {
 		for {
 			select {
 			case <-hints:
-			case <-time.After(300 * time.Millisecond):
+			case <-time.After(150 * time.Millisecond):
 				return
 			}
 		}

@@ -91,7 +91,7 @@ func retentionSpares(w *world) {
 		all[s] = 0
 	}
 	s := unique("u", task.UntilFinished)
-	s.Unique.Window = 300 * time.Millisecond
+	s.Unique.Window = 120 * time.Millisecond
 	open := w.add1(s)
 	w.done(worker, w.fetch1(worker, open).Ref, driver.Success)
 	end := w.task(open).Ended.Add(s.Unique.Window)

@@ -75,7 +75,7 @@ func pauseStops(w *world) {
 func pauseUntil(w *world) {
 	worker := w.worker(w.s)
 	id := w.add1(some())
-	until := w.now(w.s).Add(250 * time.Millisecond)
+	until := w.now(w.s).Add(100 * time.Millisecond)
 	w.pauseQueue(driver.Pause{Queue: "q", Until: until})
 	for {
 		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker})

@@ -225,7 +225,7 @@ func untilStartedRetry(w *world) {
 func uniqueWindow(w *world) {
 	worker := w.worker(w.s)
 	s := unique("u", task.UntilFinished)
-	s.Unique.Window = 400 * time.Millisecond
+	s.Unique.Window = 150 * time.Millisecond
 	failed := w.add1(s)
 	w.done(worker, w.fetch1(worker, failed).Ref, driver.Fail)
 	id := w.add1(s) // a failure opens no window

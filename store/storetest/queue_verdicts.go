@@ -104,7 +104,7 @@ func retryDelay(w *world) {
 	f := w.fetch1(worker, id)
 	for n := 1; n <= 3; n++ {
 		c := w.ended(f.Ref, driver.Retry)
-		c.Delay = 60 * time.Millisecond
+		c.Delay = 25 * time.Millisecond
 		from := w.now(w.s)
 		equal(w, "Finish", w.finish(worker, c), driver.OK)
 		for {
