@@ -163,7 +163,7 @@ func TestStoreOverACallersPool(t *testing.T) {
 	}
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
-			storetest.Run(t, func(ctx context.Context, c store.Config) (*store.Store, error) {
+			storetest.RunAgain(t, func(ctx context.Context, c store.Config) (*store.Store, error) {
 				q := c.URL.Query()
 				q.Set("default_query_exec_mode", mode)
 				q.Set("synchronous_commit", "off")

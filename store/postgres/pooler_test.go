@@ -18,10 +18,10 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-// The whole suite through pgbouncer in transaction mode, with an address that says nothing of it.
+// The suite through pgbouncer in transaction mode, with an address that says nothing of it.
 func TestStoreBehindAPooler(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, OpenConfig, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL)
+	storetest.RunAgain(t, OpenConfig, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL)
 }
 
 // with is an address with one more parameter.

@@ -14,9 +14,10 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-// A namespace lives on one node of a cluster, which refuses what touches two slots: every promise holds there,
+// A namespace lives on one node of a cluster, which refuses what touches two slots: the promises hold there,
 // whichever of the nodes it is.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: nodes, ContextTimeoutEnabled: true})
@@ -32,7 +33,7 @@ func TestCluster(t *testing.T) {
 		}
 		return s, nil
 	}
-	storetest.Run(t, open, "redis://"+nodes[0])
+	storetest.RunAgain(t, open, "redis://"+nodes[0])
 }
 
 // startCluster starts nodes, each with its part of the slots, and waits until all know of all.
