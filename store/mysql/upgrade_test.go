@@ -127,6 +127,9 @@ func TestUpgrade(t *testing.T) {
 			}
 			exec(t, raw(t, c.URL.String(), nil), string(b))
 		},
+		HoldUntil: func(t *testing.T, c store.Config, until time.Time) {
+			holdUntil(raw(t, c.URL.String(), nil))(t, c, until)
+		},
 	})
 }
 

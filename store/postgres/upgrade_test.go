@@ -82,6 +82,7 @@ func TestUpgrade(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		HoldUntil: func(t *testing.T, c store.Config, until time.Time) { holdUntil(c.URL.String())(t, c, until) },
 	})
 }
 

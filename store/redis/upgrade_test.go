@@ -59,9 +59,10 @@ func knowing(oldest int) func(context.Context, store.Config) (*store.Store, erro
 // A namespace that a release made is upgraded with its data, while servers of the older version go on beside it.
 // Holds: H4.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	upgrade.Run(t, upgrade.Subject{
 		Open: OpenConfig,
-		Next: knowing, Known: len(versions), Version: upgrade.Schema,
+		Next: knowing, Known: len(versions), Version: upgrade.Schema, HoldUntil: holdUntil,
 		Empty: func(t *testing.T) store.Config {
 			u, err := url.Parse(testserver.StartRedis(t).URL)
 			if err != nil {
@@ -114,6 +115,7 @@ func TestUpgrade(t *testing.T) {
 // Of two programs that upgrade a namespace at once, the one that knows less changes nothing that the other did.
 // Holds: H4.
 func TestAnUpgradeNeverLowersTheVersion(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, testserver.Redis(t))
 	_ = s.Close()
 	raw, key := rawClient(t, c), "dibs:{"+c.Namespace+"}:meta"

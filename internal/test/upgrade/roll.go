@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -186,49 +187,69 @@ func (s Subject) rolling(t *testing.T, dir string) {
 					enqueued[e.ID] = true
 					f.mu.Unlock()
 				}
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(20 * time.Millisecond)
 			}
 		})
 	}
-	ran := func(name string) (n int) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for _, by := range f.ticks {
-			for _, b := range by {
-				if b == name {
-					n++
-				}
-			}
-		}
-		return n
-	}
 	first, stopFirst := context.WithCancel(ctx)
 	produce(first, older)
-	eventually(t, "the older server's ticks", func() bool { return ran("older") >= 2 })
+	f.goesOn("the older server", 1, "older")
 
 	// The upgrade, beside the older server.
 	c.Init = true
 	next := s.Next(1)
 	_ = s.read(t, opened(t, next, c))
 	c.Init = false
-	at := ran("older")
-	eventually(t, "the older server's ticks after the upgrade", func() bool { return ran("older") >= at+2 })
+	f.goesOn("the older server after the upgrade", 1, "older")
 	newer, st, endNewer := f.server("newer", next, c)
 	produce(ctx, newer)
-	time.Sleep(2 * time.Second) // both
+	f.goesOn("both", 2, "older", "newer")
 	stopFirst()
 	endOlder()
-	eventually(t, "the newer server's ticks", func() bool { return ran("newer") >= 2 })
+	f.goesOn("the newer server alone", 1, "newer")
 	_, _, endAgain := f.server("older again", s.Open, c) // restarted, or rolled back
-	time.Sleep(2 * time.Second)
+	f.goesOn("both again", 2, "older again", "newer")
 	stop()
 	wg.Wait()
 	endNewer()
 	f.all(st, enqueued)
-	eventually(t, "a tick of the older server that was started again", func() bool { return ran("older again") >= 1 })
+	eventually(t, "a tick of the older server that was started again", func() bool { return f.ran("older again") >= 1 })
 	eventually(t, "every tick", f.whole)
 	endAgain()
 	f.judge(st, enqueued)
+}
+
+// goesOn waits until so many more ticks have run, and more tasks by each of these servers.
+func (f *fleet) goesOn(what string, ticks int, names ...string) {
+	f.Helper()
+	count := func() (all int, tasks map[string]int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		tasks = map[string]int{}
+		for _, by := range f.tasks {
+			tasks[by[0]]++
+		}
+		return len(f.ticks), tasks
+	}
+	before, done := count()
+	eventually(f.T, what, func() bool {
+		now, doing := count()
+		return now >= before+ticks && !slices.ContainsFunc(names, func(name string) bool { return doing[name] == done[name] })
+	})
+}
+
+// ran is how many ticks a server ran.
+func (f *fleet) ran(name string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, by := range f.ticks {
+		for _, b := range by {
+			if b == name {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // all waits until each task ran, and says of one that does not what has become of it.

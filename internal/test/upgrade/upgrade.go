@@ -45,6 +45,9 @@ type Subject struct {
 	// Kernel says that the kernel's locks decide about leases: those of a process or boot that is gone are free at
 	// once, and are shown so.
 	Kernel bool
+	// HoldUntil changes a namespace's record: nothing is granted before that instant. What is restored is on another
+	// server than it was, which holds back for as long as leases may live; nil where that makes no difference.
+	HoldUntil func(t *testing.T, c store.Config, until time.Time)
 	// SelfUpgrading says that every program upgrades the store which does more than read.
 	SelfUpgrading bool
 }
@@ -101,6 +104,12 @@ func (s Subject) empty(t *testing.T) store.Config {
 func (s Subject) restored(t *testing.T, dir string) store.Config {
 	c := s.empty(t)
 	s.Restore(t, dir, c)
+	if s.HoldUntil != nil {
+		seen := c
+		seen.Init = true
+		opened(t, s.Open, seen)
+		s.HoldUntil(t, c, time.Unix(1, 0))
+	}
 	return c
 }
 
