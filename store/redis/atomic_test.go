@@ -62,6 +62,7 @@ func writtenLast(t *testing.T, r walk, raw *goredis.Client, prefix string, n int
 // the small steps leave to do is done by the next ones: the books balance all the while.
 // Holds: promise 18.
 func TestScriptsReadBeforeTheyWrite(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	for _, step := range []int{1, 3, maxStep} {
 		t.Run(fmt.Sprint("steps of ", step), func(t *testing.T) {
@@ -92,6 +93,7 @@ func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 // thing twice.
 // Holds: promise 26.
 func TestKeptScriptsReadBeforeTheyWrite(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	r, p := strolling(t)
 	types := writtenLast(t, r, r.raw, r.prefix, testsize.Of(600, 20_000), func(int) {})
@@ -167,6 +169,7 @@ func failing(t *testing.T, r walk, p *probe, raw *goredis.Client, prefix string,
 
 // Holds: promise 18.
 func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	r, p, raw, prefix := probedRampage(t, 3)
 	injected, full := failing(t, r, p, raw, prefix, testsize.Of(40, 600), func(n int) {
@@ -180,6 +183,7 @@ func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
 }
 
 func TestKeptScriptsThatFailHaveDoneNothing(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	r, p := strolling(t)
 	injected, full := failing(t, r, p, r.raw, r.prefix, testsize.Of(100, 3000), func(int) {})
@@ -190,6 +194,7 @@ func TestKeptScriptsThatFailHaveDoneNothing(t *testing.T) {
 
 // A full server takes nothing in, and takes the reports of what runs: these free more than they need.
 func TestAFullServerTakesReports(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, ownServer(t).URL)
 	raw, w := rawClient(t, c), joined(t, s, ttl)
 	one := task.Spec{Queue: "q", Kind: "k"}

@@ -19,8 +19,9 @@ import (
 // A server that cannot keep a lease is unavailable, and the error names the cure.
 // Holds: promise 7.
 func TestUnavailable(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
-	s, c := prepared(t, server.URL)
+	s, c := prepared(t, server.URL+"?read_timeout=-1")
 	raw := rawClient(t, c)
 	call := func() error {
 		_, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{request("k")})
@@ -48,13 +49,11 @@ func TestUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	server.Stop()
+	server.Stop() // it answers nobody: only the deadline ends the call
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	start := time.Now()
-	_, err := s.Leases.Read(ctx, nil)
-	if took := time.Since(start); !errors.Is(err, lease.ErrUnavailable) || took > 20*time.Second {
-		t.Errorf("a stopped server: %v after %v", err, took)
+	if _, err := s.Leases.Read(ctx, nil); !errors.Is(err, lease.ErrUnavailable) {
+		t.Errorf("a stopped server: %v", err)
 	}
 	server.Cont()
 	server.Kill()
@@ -62,6 +61,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestWrongPassword(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	c := config(t, server.URL)
 	if err := rawClient(t, c).ConfigSet(t.Context(), "requirepass", "right").Err(); err != nil {
@@ -79,6 +79,7 @@ func TestWrongPassword(t *testing.T) {
 
 // A store never retries, even with a client that does: the second sending could be carried out late.
 func TestNothingIsSentTwice(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +124,7 @@ func hangUpOn(c net.Conn, command string, count *atomic.Int32) {
 // A store declares what the server's settings weaken: durability, eviction, and what that means for a queue.
 // Holds: promise 25, Q8.
 func TestProperties(t *testing.T) {
+	t.Parallel()
 	durable, _ := prepared(t, ownServer(t).URL)
 	if p := durable.Properties; !p.Durable || len(p.Weaker) != 2 {
 		t.Errorf("a log that is synced always: %+v", p)
@@ -151,6 +153,7 @@ func TestProperties(t *testing.T) {
 }
 
 func TestNewerSchemaIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	_, c := prepared(t, server.URL)
 	raw, key := rawClient(t, c), "dibs:{"+c.Namespace+"}:meta"

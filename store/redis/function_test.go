@@ -77,6 +77,7 @@ func wantFunctions(t *testing.T, s *store.Store, raw *goredis.Client) {
 }
 
 func TestACycleIsTwoFunctions(t *testing.T) {
+	t.Parallel()
 	s, _, raw := withFunctions(t)
 	cycle(t, s, "a")
 	wantFunctions(t, s, raw)
@@ -84,6 +85,7 @@ func TestACycleIsTwoFunctions(t *testing.T) {
 
 // What a server loses of functions and scripts costs no call.
 func TestAFlushedLibraryIsLoadedAgain(t *testing.T) {
+	t.Parallel()
 	for _, lost := range [][]any{{"FUNCTION", "FLUSH"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "FLUSH", "ASYNC"}} {
 		s, _, raw := withFunctions(t)
 		for range 3 {
@@ -98,6 +100,7 @@ func TestAFlushedLibraryIsLoadedAgain(t *testing.T) {
 }
 
 func TestALibraryOutlivesNoServer(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t, "--appendonly", "no", "--save", "")
 	s, c := prepared(t, server.URL)
 	raw := rawClient(t, c)
@@ -113,7 +116,11 @@ func TestALibraryOutlivesNoServer(t *testing.T) {
 // A replica that is promoted and never had the library, as one of a version without functions, is another
 // server (rule L9), and is given it.
 func TestAPromotedServerWithoutTheLibrary(t *testing.T) {
+	t.Parallel()
 	_, c, old := withFunctions(t)
+	if err := old.ConfigSet(t.Context(), "repl-diskless-sync-delay", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
 	replica := config(t, ownServer(t).URL)
 	raw := rawClient(t, replica)
 	var primary atomic.Value
@@ -156,6 +163,7 @@ func TestAPromotedServerWithoutTheLibrary(t *testing.T) {
 
 // Two versions of the library are on a server side by side.
 func TestALibraryOfAnotherVersionStays(t *testing.T) {
+	t.Parallel()
 	s, _, raw := withFunctions(t)
 	other := strings.ReplaceAll(quickLibrary().source, quickLibrary().name, "dibs_0123456789abcdef")
 	if err := raw.FunctionLoad(t.Context(), other).Err(); err != nil {
@@ -171,6 +179,7 @@ func TestALibraryOfAnotherVersionStays(t *testing.T) {
 
 // A user who may not load functions has them where somebody else loaded them, and scripts where nobody did.
 func TestAUserWhoMayNotLoadFunctions(t *testing.T) {
+	t.Parallel()
 	s, c, raw := withFunctions(t)
 	for user, denied := range map[string]string{"caller": "-function", "scripter": "-fcall"} {
 		rules := []any{"ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", denied}
@@ -210,6 +219,7 @@ func TestAUserWhoMayNotLoadFunctions(t *testing.T) {
 // A full server says so of a function before it runs: what it only looks at, or frees, is answered as ever, and
 // functions are used again once it has room.
 func TestAFullServerKeepsItsFunctions(t *testing.T) {
+	t.Parallel()
 	for _, flush := range []bool{false, true} {
 		s, c, raw := withFunctions(t)
 		held := grantOf(t, s, "held")
@@ -236,6 +246,7 @@ func TestAFullServerKeepsItsFunctions(t *testing.T) {
 
 // Every promise of leases holds on a server that knows no functions, as one before 7.0. What else there is takes none.
 func TestLeasesWithoutFunctions(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t, "--rename-command", "FCALL", "", "--rename-command", "FUNCTION", "")
 	leasesAlone := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		s, err := OpenConfig(ctx, c)
@@ -258,6 +269,7 @@ func TestLeasesWithoutFunctions(t *testing.T) {
 // A function keeps in the server what it read before. It goes by that only while the same text is read again: each of
 // these calls differs from the one before it in one thing that is kept.
 func TestWhatAFunctionKeepsIsReadAgain(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	one, _ := prepared(t, server.URL)
 	other, c := prepared(t, server.URL)

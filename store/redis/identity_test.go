@@ -36,6 +36,7 @@ func wantHeldBack(t *testing.T, s *store.Store, key lease.Key) time.Time {
 }
 
 func TestHoldBackAfterRestart(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	held := grantOf(t, s, "held")
@@ -69,6 +70,7 @@ func TestHoldBackAfterRestart(t *testing.T) {
 
 // What a restart without a log leaves: an empty server, under a client that had found it prepared.
 func TestHoldBackAfterLossOfAllData(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t, "--appendonly", "no")
 	s, c := prepared(t, server.URL)
 	held := grantOf(t, s, "held")
@@ -79,6 +81,7 @@ func TestHoldBackAfterLossOfAllData(t *testing.T) {
 
 // A wiped server is the same process, with the same run_id: the record's absence tells.
 func TestHoldBackAfterFlush(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	held := grantOf(t, s, "held")
@@ -112,6 +115,7 @@ func stillRefused(t *testing.T, s *store.Store, c store.Config, held lease.Recor
 }
 
 func TestReplicaIsUnavailable(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	if err := rawClient(t, c).Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
@@ -126,6 +130,7 @@ func TestReplicaIsUnavailable(t *testing.T) {
 // The ttl was raised under a process that goes on, and then the data was lost: leases may live for as long as anybody
 // was allowed to have them.
 func TestHoldBackAfterFlushIsForTheLongestTTLThatWasSeen(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	c.Init, c.TTL = true, time.Minute
@@ -142,6 +147,7 @@ func TestHoldBackAfterFlushIsForTheLongestTTLThatWasSeen(t *testing.T) {
 
 // Holds: promise 28.
 func TestAnInstallationIDIsNoPath(t *testing.T) {
+	t.Parallel()
 	_, c := prepared(t, testserver.Redis(t))
 	raw := rawClient(t, c)
 	storetest.AnInstallationIDIsNoPath(t, OpenConfig, c, func(id string) {

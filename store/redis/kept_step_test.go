@@ -33,6 +33,7 @@ type yard struct {
 // the values that these are given, and answer with; for each of as many items as a script takes at most.
 // Holds: promise 26.
 func TestEveryKeptStepIsBounded(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	c := config(t, ownServer(t).URL+"?read_timeout=1m") // on a busy machine
 	c.Init, c.TTL = true, 24*time.Hour

@@ -2,9 +2,13 @@ package redis
 
 import (
 	"context"
+	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
@@ -17,58 +21,60 @@ import (
 // sent it is long gone (rule L1).
 // Holds: L1.
 func TestBufferedRequestsOfTheDead(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
-	s, c := prepared(t, server.URL)
-	held := grantOf(t, s, "held")
-	ref := held.Ref()
+	c := config(t, server.URL)
+	c.Init, c.TTL = true, time.Hour
+	s := open(t, c)
+	held := request("held")
+	held.TTL = time.Hour
+	ref := acquire(t, s, held).Record.Ref()
 	base := storeNow(t, s).Truncate(time.Minute)
 	claim(t, s, ref, base) // to be started late
 	lapsed := grantOf(t, s, "x").Ref()
 	claimAndLapse(t, s, lapsed, base.Add(-time.Minute)) // to be taken late
 
-	dying := open(t, c)
-	warm(t, dying, ref, base)
-	server.Stop()
-	notAfter := time.Now().Add(time.Second)
+	dying := opensToDie(t, c)
+	knows(t, dying.s, ref, base)
 	control := request("control")
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
+	dying.connect(t, 6)
+	server.Stop()
+	notAfter := time.Now().Add(100 * time.Millisecond)
 	late := request("k")
 	late.NotAfter = notAfter
-	sends := []func() error{
-		func() error { _, err := dying.Leases.Acquire(ctx, []lease.AcquireRequest{control}); return err },
-		func() error { _, err := dying.Leases.Acquire(ctx, []lease.AcquireRequest{late}); return err },
-		func() error {
-			_, err := dying.Leases.Renew(ctx, []lease.RenewRequest{{Ref: ref, TTL: ttl, NotAfter: notAfter}})
+	dying.send(t, map[string]func(*store.Store) error{
+		"control": func(s *store.Store) error {
+			_, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{control})
 			return err
 		},
-		func() error {
-			_, err := dying.Ticks.Claim(ctx, []tick.ClaimRequest{{Job: "j", At: base.Add(time.Minute), Lease: ref, Ahead: time.Hour, NotAfter: notAfter}})
+		"acquire": func(s *store.Store) error {
+			_, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{late})
 			return err
 		},
-		func() error {
-			_, err := dying.Ticks.Start(ctx, []tick.StartRequest{{Run: run.Record{ID: "late", Job: "j", Tick: base}, Claim: ref, Lease: ref, NotAfter: notAfter}})
+		"renew": func(s *store.Store) error {
+			_, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: ref, TTL: ttl, NotAfter: notAfter}})
 			return err
 		},
-		func() error {
-			_, err := dying.Ticks.Take(ctx, tick.TakeRequest{Job: "j", At: base.Add(-time.Minute), From: lapsed, Lease: ref, NotAfter: notAfter})
+		"claim": func(s *store.Store) error {
+			_, err := s.Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "j", At: base.Add(time.Minute), Lease: ref, Ahead: time.Hour, NotAfter: notAfter}})
 			return err
 		},
-	}
-	var wg sync.WaitGroup
-	for i, send := range sends {
-		wg.Go(func() {
-			if err := send(); err == nil {
-				t.Errorf("request %d was answered by a stopped server", i)
-			}
-		})
-	}
-	wg.Wait()
-	_ = dying.Close()
-	time.Sleep(time.Until(notAfter) + 50*time.Millisecond) // the server's clock is ours
+		"start": func(s *store.Store) error {
+			_, err := s.Ticks.Start(t.Context(), []tick.StartRequest{{Run: run.Record{ID: "late", Job: "j", Tick: base}, Claim: ref, Lease: ref, NotAfter: notAfter}})
+			return err
+		},
+		"take": func(s *store.Store) error {
+			_, err := s.Ticks.Take(t.Context(), tick.TakeRequest{Job: "j", At: base.Add(-time.Minute), From: lapsed, Lease: ref, NotAfter: notAfter})
+			return err
+		},
+	})
+	isPast(notAfter)
 	server.Cont()
 
-	waitFor(t, "the control request, which has no bound", func() bool { return read(t, s, "control").Status == lease.OK })
+	dying.isBuried(t)
+	if read(t, s, "control").Status != lease.OK {
+		t.Error("the control request, which has no bound, was not carried out")
+	}
 	if a := read(t, s, "k"); a.Status != lease.Gone {
 		t.Errorf("granted to the dead: %+v", a.Record)
 	}
@@ -86,20 +92,111 @@ func TestBufferedRequestsOfTheDead(t *testing.T) {
 	}
 }
 
-// warm makes a connection for each request, and has the server know their scripts: else a late EVALSHA
-// does nothing for want of its script, which proves nothing.
-func warm(t *testing.T, s *store.Store, ref lease.Ref, base time.Time) {
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for range 20 {
-				if _, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: ref, TTL: ttl}}); err != nil {
-					t.Errorf("warming %d: %v", i, err)
-				}
+// mortal is a process that dies with requests under way, which its server has not read yet.
+type mortal struct {
+	s      *store.Store
+	client *goredis.Client
+
+	mu   sync.Mutex
+	sent map[net.Conn]bool // connections that were written to, since send was called
+}
+
+// opensToDie opens a namespace as such a process.
+func opensToDie(t *testing.T, c store.Config) *mortal {
+	t.Helper()
+	o, err := options(c.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mortal{sent: map[net.Conn]bool{}}
+	o.ReadTimeout, o.ClientName = time.Minute, "mortal" // it does not give up: it dies
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &mortalConn{conn, m}, err
+	}
+	m.client = goredis.NewClient(o)
+	t.Cleanup(func() { _ = m.client.Close() })
+	if m.s, err = New(t.Context(), m.client, c); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+type mortalConn struct {
+	net.Conn
+	m *mortal
+}
+
+func (c *mortalConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	if err == nil {
+		c.m.sent[c] = true
+	}
+	return n, err
+}
+
+// connect has so many connections ready: a stopped server greets nobody on a new one.
+func (m *mortal) connect(t *testing.T, n int) {
+	t.Helper()
+	var all []*goredis.Conn
+	for range n {
+		conn := m.client.Conn()
+		if err := conn.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		_ = conn.Close() // back into the pool
+	}
+}
+
+// send has the process die once all of these requests are on their way to a stopped server.
+func (m *mortal) send(t *testing.T, requests map[string]func(*store.Store) error) {
+	t.Helper()
+	m.mu.Lock()
+	clear(m.sent)
+	m.mu.Unlock()
+	var all sync.WaitGroup
+	for what, request := range requests {
+		all.Go(func() {
+			if err := request(m.s); err == nil {
+				t.Errorf("%s was answered by a stopped server", what)
 			}
 		})
 	}
-	wg.Wait()
+	waitFor(t, "the requests to be sent", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(m.sent) == len(requests)
+	})
+	_ = m.client.Close()
+	all.Wait()
+}
+
+// isBuried waits until the server has met the end of each of its connections: it has carried out all that was sent.
+func (m *mortal) isBuried(t *testing.T) {
+	t.Helper()
+	raw := goredis.NewClient(&goredis.Options{Addr: m.client.Options().Addr})
+	defer raw.Close()
+	waitFor(t, "the end of a dead client's connections", func() bool {
+		list := raw.ClientList(t.Context()).Val()
+		return list != "" && !strings.Contains(list, "name=mortal")
+	})
+}
+
+// isPast waits for an instant of the server's clock, which is ours.
+func isPast(at time.Time) { time.Sleep(time.Until(at) + time.Millisecond) }
+
+// knows has the server know the scripts: else a late EVALSHA does nothing for want of its script, which proves
+// nothing.
+func knows(t *testing.T, s *store.Store, ref lease.Ref, base time.Time) {
+	t.Helper()
+	if _, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: ref, TTL: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
 	stranger := lease.Ref{Key: "nobody", Owner: lease.NewNonce(), Token: 1}
 	_, err1 := s.Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "j", At: base, Lease: stranger}})
 	_, err2 := s.Ticks.Start(t.Context(), []tick.StartRequest{{Run: run.Record{ID: "none", Job: "none", Tick: base}, Lease: stranger}})
@@ -120,8 +217,8 @@ func claim(t *testing.T, s *store.Store, ref lease.Ref, at time.Time) {
 // claimAndLapse leaves a claim whose lease is not live.
 func claimAndLapse(t *testing.T, s *store.Store, ref lease.Ref, at time.Time) {
 	t.Helper()
-	renewFor(t, s, ref, 300*time.Millisecond)
 	claim(t, s, ref, at)
+	renewFor(t, s, ref, 5*time.Millisecond)
 	waitFor(t, "the lease's end", func() bool { return !read(t, s, ref.Key).Record.Live(storeNow(t, s)) })
 }
 
@@ -135,9 +232,9 @@ func renewFor(t *testing.T, s *store.Store, ref lease.Ref, d time.Duration) {
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 10 s for %s", what)
+			t.Fatalf("waited a minute for %s", what)
 		}
 	}
 }

@@ -29,6 +29,7 @@ func told(t *testing.T, what string, c <-chan struct{}) {
 }
 
 func TestWatchersShareOneConnection(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	raw := rawClient(t, c)
@@ -65,6 +66,7 @@ func TestWatchersShareOneConnection(t *testing.T) {
 
 // While the connection was down a release may have gone unheard, so its return is a hint as well.
 func TestWatchersAreWokenAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, _ := prepared(t, server.URL)
 	c := watch(t, t.Context(), s, "k")
@@ -73,6 +75,7 @@ func TestWatchersAreWokenAfterAnOutage(t *testing.T) {
 }
 
 func TestWatchOfAServerThatIsGone(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, _ := prepared(t, server.URL)
 	server.Kill()

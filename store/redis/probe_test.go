@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"crypto/sha1"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,6 +20,7 @@ type probe struct {
 	step int // what the scripts take STEP for; 0: what it is
 
 	mu    sync.Mutex
+	texts map[*script]framedText
 	fail  int             // the command that fails, of the next script, unless the script has written by then
 	seen  map[string]bool // the scripts that were run
 	plain int             // the most values that a command outside of scripts was given, or answered with, since told
@@ -34,10 +36,14 @@ type probed struct {
 	Error string            // what it ended with
 }
 
-// The frame looks at each command, and tells of them in a key beside the store's.
+// framedText is a script in the frame, and the digest by which a server knows it.
+type framedText struct{ source, sha string }
+
+// The frame looks at each command, and tells of them in a key beside the store's. The second key is the number of the
+// command that fails.
 const frame = `
 local probe = {Calls = 0, Wide = 0, Work = 0, Late = {}, Types = {}, Error = ''}
-local fail, wrote = %d, false
+local fail, wrote = tonumber(KEYS[2]), false
 local kinds = {HSET = 'hash', HDEL = 'hash', HINCRBY = 'hash', HSETNX = 'hash', ZADD = 'zset', ZREM = 'zset', ZREMRANGEBYRANK = 'zset',
   ZREMRANGEBYSCORE = 'zset', SADD = 'set', SREM = 'set', RPUSH = 'list', LTRIM = 'list', SET = 'string', INCR = 'string', INCRBY = 'string',
   DEL = '', UNLINK = '', PUBLISH = ''}
@@ -80,10 +86,14 @@ if not ok then return redis.error_reply('ERR ' .. string.gsub(probe.Error, '^ERR
 return r
 `
 
-// framed is a script in the frame.
-func (p *probe) framed(s *script, fail int) string {
-	source := strings.Replace(s.assemble(cmp.Or(p.step, maxStep)), "local call = redis.call\n", "local call = probed\n", 1)
-	return fmt.Sprintf(frame, fail, source)
+// framed puts a script into the frame. Call it with the lock held.
+func (p *probe) framed(s *script) framedText {
+	if _, there := p.texts[s]; !there {
+		text := strings.Replace(s.assemble(cmp.Or(p.step, maxStep)), "local call = redis.call\n", "local call = probed\n", 1)
+		text = fmt.Sprintf(frame, text)
+		p.texts[s] = framedText{text, fmt.Sprintf("%x", sha1.Sum([]byte(text)))}
+	}
+	return p.texts[s]
 }
 
 func (p *probe) DialHook(next goredis.DialHook) goredis.DialHook { return next }
@@ -138,11 +148,21 @@ func (p *probe) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 			}
 		}
 		p.mu.Lock()
-		a[0], a[1] = "eval", p.framed(s, p.fail)
+		text, args := p.framed(s), append([]any{"evalsha", "", 2, a[3], p.fail}, a[4:]...)
 		p.seen[s.names[len(s.names)-1]] = true
 		p.fail = 0
 		p.mu.Unlock()
-		return next(ctx, cmd)
+		args[1] = text.sha
+		own := goredis.NewCmd(ctx, args...)
+		err := next(ctx, own)
+		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
+			args[0], args[1] = "eval", text.source
+			own = goredis.NewCmd(ctx, args...)
+			err = next(ctx, own)
+		}
+		cmd.(once).SetVal(own.Val())
+		cmd.SetErr(err)
+		return err
 	}
 }
 
@@ -162,7 +182,7 @@ func drain(t testing.TB, raw *goredis.Client, prefix string) (all []probed) {
 
 // probes puts a probe between a store and its server.
 func probes(s *store.Store, step int) *probe {
-	p := &probe{step: step, seen: map[string]bool{}}
+	p := &probe{step: step, texts: map[*script]framedText{}, seen: map[string]bool{}}
 	d := s.Queue.(tasks).db
 	d.functions.off.Store(true) // what a function does is the script's text
 	d.client.AddHook(p)

@@ -13,6 +13,7 @@ import (
 
 // Everything that time leaves behind goes with Prune, the last index included.
 func TestPruneLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, testserver.Redis(t))
 	ctx := t.Context()
 	held := grantOf(t, s, "k")
@@ -60,6 +61,7 @@ func TestPruneLeavesNothingBehind(t *testing.T) {
 }
 
 func TestPruneForgetsLeasesLongFree(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, testserver.Redis(t))
 	ctx, raw := t.Context(), rawClient(t, c)
 	old := storeNow(t, s).Add(-keepFree - time.Hour).UnixMicro()

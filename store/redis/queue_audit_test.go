@@ -19,6 +19,7 @@ import (
 
 // Every task is where its state says and nowhere else, and every count is what it counts, whatever was done.
 func TestBooksBalance(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, ownServer(t).URL)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	t.Parallel()
 	storetest.RunForgottenLimits(t, OpenConfig, testserver.Redis(t), func(t *testing.T, c store.Config) {
 		raw, prefix := rawClient(t, c), "dibs:{"+c.Namespace+"}:"
 		for _, name := range raw.ZRange(t.Context(), prefix+"limits", 0, -1).Val() {

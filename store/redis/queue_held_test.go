@@ -13,6 +13,7 @@ import (
 // wait, and finds no wrong queue later.
 // Holds: Q5.
 func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
+	t.Parallel()
 	for n := 11; n < 20; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			r, _, raw, prefix := probedRampage(t, 10)
@@ -39,7 +40,7 @@ func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
 			if _, err := r.s.Tasks.SetLimit(t.Context(), specs[0].Limit.Hash("k"), 1, "t"); err != nil {
 				t.Fatal(err)
 			}
-			hold(time.Now().Add(10 * time.Second))
+			hold(time.Now().Add(10 * time.Minute))
 			for range 4 {
 				f := fetch()
 				if len(f.Tasks) > 0 {

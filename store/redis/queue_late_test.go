@@ -1,12 +1,11 @@
 package redis
 
 import (
-	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -14,57 +13,50 @@ import (
 // given past not_after (rule L1), and what it is told is refused once the lease has lapsed.
 // Holds: L1.
 func TestBufferedRequestsOfDeadWorkers(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
-	s, c := prepared(t, server.URL)
+	c := config(t, server.URL)
+	c.Init, c.TTL = true, time.Hour
+	s := open(t, c)
 	ids := enqueue(t, s, task.Spec{Queue: "q", Kind: "k"}, task.Spec{Queue: "q", Kind: "k"})
-	dying := open(t, c)
-	w := joined(t, dying, 3*time.Second)
-	fetch := driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1}
-	f, err := dying.Queue.Fetch(t.Context(), fetch)
+	live, w := joined(t, s, time.Hour), joined(t, s, time.Hour)
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1})
 	if err != nil || len(f.Tasks) != 1 {
 		t.Fatalf("fetch: %+v, %v", f, err)
 	}
-	end := []driver.Completion{{Ref: f.Tasks[0].Ref, Verdict: driver.Success}}
-	// The server knows the scripts, and there are connections for all.
-	var ready sync.WaitGroup
-	for range 4 {
-		ready.Go(func() {
-			_, _ = dying.Queue.Finish(t.Context(), w, []driver.Completion{{Ref: driver.Ref{ID: 999}, Verdict: driver.Success}})
-			_, _ = dying.Queue.Start(t.Context(), w, []driver.Ref{{ID: 999}})
-		})
+	ref := f.Tasks[0].Ref
+	end := []driver.Completion{{Ref: ref, Verdict: driver.Success}}
+	// The server knows the scripts.
+	_, err1 := s.Queue.Finish(t.Context(), w, []driver.Completion{{Ref: driver.Ref{ID: 999}, Verdict: driver.Success}})
+	_, err2 := s.Queue.Start(t.Context(), w, []driver.Ref{{ID: 999}})
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
 	}
-	ready.Wait()
+	dying := opensToDie(t, c)
+	dying.connect(t, 4)
+	renewFor(t, s, w, 100*time.Millisecond)
+	lapses := read(t, s, w.Key).Record.Expires
 
 	server.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	late := fetch
-	late.NotAfter = time.Now().Add(500 * time.Millisecond)
-	var wg sync.WaitGroup
-	for what, send := range map[string]func() error{
-		"fetch":  func() error { _, err := dying.Queue.Fetch(ctx, late); return err },
-		"finish": func() error { _, err := dying.Queue.Finish(ctx, w, end); return err },
-		"start":  func() error { _, err := dying.Queue.Start(ctx, w, []driver.Ref{f.Tasks[0].Ref}); return err },
-		"control": func() error {
-			_, err := dying.Queue.Enqueue(ctx, []task.Spec{{Queue: "q", Kind: "k", Args: []byte("null")}})
+	dying.send(t, map[string]func(*store.Store) error{
+		"fetch": func(s *store.Store) error { // by a worker whose lease goes on
+			_, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: live, Queues: []string{"q"}, Max: 1, NotAfter: lapses})
 			return err
 		},
-	} {
-		wg.Go(func() {
-			if err := send(); err == nil {
-				t.Errorf("%s was answered by a stopped server", what)
-			}
-		})
-	}
-	wg.Wait()
-	_ = dying.Close()
-	time.Sleep(time.Until(f.Now.Add(3*time.Second + 100*time.Millisecond))) // the lease's end; the server's clock is ours
+		"finish": func(s *store.Store) error { _, err := s.Queue.Finish(t.Context(), w, end); return err },
+		"start":  func(s *store.Store) error { _, err := s.Queue.Start(t.Context(), w, []driver.Ref{ref}); return err },
+		"control": func(s *store.Store) error {
+			_, err := s.Queue.Enqueue(t.Context(), []task.Spec{{Queue: "q", Kind: "k", Args: []byte("null")}})
+			return err
+		},
+	})
+	isPast(lapses)
 	server.Cont()
 
-	waitFor(t, "the control request, which nothing bounds", func() bool {
-		_, _, ok, err := s.Tasks.Task(t.Context(), ids[1].ID+1)
-		return err == nil && ok
-	})
+	dying.isBuried(t)
+	if _, _, ok, err := s.Tasks.Task(t.Context(), ids[1].ID+1); err != nil || !ok {
+		t.Errorf("the control request, which nothing bounds, was not carried out: %v", err)
+	}
 	for i, want := range []task.State{task.Running, task.Available} {
 		x, _, _, err := s.Tasks.Task(t.Context(), ids[i].ID)
 		if err != nil || x.State != want {

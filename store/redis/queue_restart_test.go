@@ -17,6 +17,7 @@ import (
 // writing while a sync takes long, which no test can rely on not to happen.
 // Holds: Q8.
 func TestQueueSurvivesTheServersDeath(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t) // it syncs always
 	c := config(t, server.URL)
 	c.Init, c.TTL = true, time.Hour
@@ -198,6 +199,7 @@ func (l *ledger) finish(refs []driver.Ref) {
 // worker of before can fetch or finish anything, and none is there anew.
 // Holds: L9, Q8.
 func TestQueueAfterFlush(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	w := joined(t, s, ttl)

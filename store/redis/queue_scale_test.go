@@ -143,11 +143,7 @@ func (c *scale) finishing() {
 
 // due has many tasks come due at one instant.
 func (c *scale) due() {
-	at := time.Now().Add(3 * time.Second)
-	begun := time.Now()
-	if c.n > 100_000 {
-		at = begun.Add(time.Duration(c.n) * 50 * time.Microsecond)
-	}
+	at := time.Now().Add(500*time.Millisecond + time.Duration(min(c.n, 200_000))*200*time.Microsecond)
 	for _, l := range []*task.Limit{nil, {Key: "due", Max: 10}} {
 		c.all(min(c.n, 200_000)/2, task.Spec{Queue: "due", Kind: "k", RunAt: at, Limit: l})
 	}
@@ -314,11 +310,11 @@ func (c *scale) moving() {
 // ending has many windows end at one time, and many tasks expire.
 func (c *scale) ending() {
 	c.put(c.n, func(i int) task.Spec {
-		return task.Spec{Queue: "windows", Kind: "k", Unique: &task.Unique{Key: fmt.Sprint("w", i), Window: time.Second}}
+		return task.Spec{Queue: "windows", Kind: "k", Unique: &task.Unique{Key: fmt.Sprint("w", i), Window: 300 * time.Millisecond}}
 	})
 	for c.work("unique", "windows", 10) > 0 {
 	}
-	at := time.Now().Add(time.Second + time.Duration(c.n)*50*time.Microsecond)
+	at := time.Now().Add(300*time.Millisecond + time.Duration(c.n)*100*time.Microsecond)
 	c.put(c.n, func(i int) task.Spec {
 		s := task.Spec{Queue: "expires", Kind: "k", ExpiresAt: at}
 		if i%2 == 0 {

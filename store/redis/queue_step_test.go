@@ -18,6 +18,7 @@ var forOthers = []string{
 // given, and answer with. Steps are a fraction of what they are elsewhere, so that fewer tasks tell.
 // Holds: promise 18.
 func TestEveryStepIsBounded(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	const (
 		step    = 50

@@ -11,6 +11,7 @@ import (
 
 // A task that comes while nobody is idle is not announced: only the first one after somebody had too few.
 func TestOnlyTheIdleAreWoken(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	w := joined(t, s, ttl)
@@ -80,6 +81,7 @@ func calls(s string) (n int64) {
 // What starts on an idle queue waits for nobody's timer: a worker hears of it. How long that takes is logged,
 // not judged.
 func TestStartLatencyOnAnIdleQueue(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s, _ := prepared(t, server.URL)
 	w := joined(t, s, ttl)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	var used sync.Map // the suite's namespaces, which are swept when it is over
 	t.Cleanup(func() {
 		used.Range(func(_, c any) bool { sweep(t, c.(store.Config)); return true })
@@ -25,6 +26,7 @@ func TestStore(t *testing.T) {
 
 // Holds: promise 1.
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
+	t.Parallel()
 	lose := func(t *testing.T, c store.Config) { sweep(t, c) }
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		t.Cleanup(func() { sweep(t, c) })
@@ -47,15 +49,18 @@ func holdUntil(t *testing.T, c store.Config, until time.Time) {
 
 // Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
+	t.Parallel()
 	storetest.RunHoldBack(t, OpenConfig, testserver.Redis(t), holdUntil)
 }
 
 func TestSlotsAreHeldBack(t *testing.T) {
+	t.Parallel()
 	storetest.RunHeldSlots(t, OpenConfig, testserver.Redis(t), holdUntil, func(t *testing.T, c store.Config) { set(t, c, "run_id", "another") })
 }
 
 // One fetch that superseded 8,000 tasks, which is what Lua's stack holds, used to lose them.
 func TestABacklogOfThousands(t *testing.T) {
+	t.Parallel()
 	storetest.RunBacklog(t, OpenConfig, testserver.Redis(t), 8500)
 }
 

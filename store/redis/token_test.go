@@ -11,6 +11,7 @@ import (
 
 // Lua prints numbers with 14 digits, and a token has 16.
 func TestTokensKeepTheirDigits(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, testserver.Redis(t))
 	r := grantOf(t, s, "k")
 	raw, key := rawClient(t, c), "dibs:{"+c.Namespace+"}:lease:k"
@@ -39,6 +40,7 @@ func TestTokensKeepTheirDigits(t *testing.T) {
 }
 
 func TestLeaseHasNoRedisTTL(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, testserver.Redis(t))
 	grantOf(t, s, "k")
 	raw := rawClient(t, c)
@@ -55,6 +57,7 @@ func TestLeaseHasNoRedisTTL(t *testing.T) {
 
 // What never changes about a hold is asked for once, and forgotten with it.
 func TestRenewTellsHolderAndStart(t *testing.T) {
+	t.Parallel()
 	s, c := prepared(t, testserver.Redis(t))
 	r := grantOf(t, s, "k")
 	other := open(t, c)

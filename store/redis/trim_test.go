@@ -10,6 +10,7 @@ import (
 
 // Holds: promise 1, L12.
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
+	t.Parallel()
 	_, c := prepared(t, testserver.Redis(t))
 	storetest.Overlong(t, OpenConfig, c, func(key lease.Key) {
 		raw, name := rawClient(t, c), "dibs:{"+c.Namespace+"}:lease:"+string(key)
@@ -21,6 +22,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 
 // Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
+	t.Parallel()
 	_, c := prepared(t, testserver.Redis(t))
 	storetest.PausedAhead(t, OpenConfig, c, func(job string) {
 		raw, name := rawClient(t, c), "dibs:{"+c.Namespace+"}:job:"+job
