@@ -107,6 +107,7 @@ func mounted(t *testing.T, options string) string {
 // On a full disk leases are renewed, and what cannot be written is unavailable, with the cure.
 // Holds: promise 7.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := mounted(t, "size=1m,mode=0700")
 	s := openAt(t, dir)
 	ref, old := granted(t, s, "k"), granted(t, s, "old")

@@ -12,6 +12,7 @@ import (
 )
 
 func TestSlotsAreHeldBack(t *testing.T) {
+	t.Parallel()
 	storetest.RunHeldSlots(t, OpenConfig, t.TempDir(), func(t *testing.T, c store.Config, until time.Time) {
 		s, err := OpenConfig(t.Context(), c)
 		if err != nil {
@@ -37,6 +38,7 @@ func TestSlotsAreHeldBack(t *testing.T) {
 }
 
 func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	t.Parallel()
 	storetest.RunForgottenLimits(t, OpenConfig, t.TempDir(), func(t *testing.T, c store.Config) {
 		s, err := OpenConfig(t.Context(), c)
 		if err != nil {

@@ -31,6 +31,7 @@ func inherited(t *testing.T, s *store.Store, ttl time.Duration) lease.Record {
 // Rule L1: a lapsed lease is never revived, also while a command keeps its lock.
 // Holds: L1.
 func TestALapsedHoldThatWasInheritedIsNotRevived(t *testing.T) {
+	t.Parallel()
 	s := openAt(t, t.TempDir())
 	r := inherited(t, s, 500*time.Millisecond)
 	for now := r.Acquired; !now.After(r.Expires); time.Sleep(10 * time.Millisecond) {

@@ -148,6 +148,7 @@ func TestStoppedWriterLosesNoRun(t *testing.T) {
 }
 
 func TestProcessesImportTogether(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := openAt(t, dir)
 	const n = 500

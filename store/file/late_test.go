@@ -12,6 +12,7 @@ import (
 // An acquire is never granted past its not_after, whatever it waited for in this process.
 // Holds: L1.
 func TestNothingIsGrantedLate(t *testing.T) {
+	t.Parallel()
 	s := openAt(t, t.TempDir())
 	l := inside(s).leases
 	m, err := l.dir.meta.current()
@@ -46,6 +47,7 @@ func TestNothingIsGrantedLate(t *testing.T) {
 
 // The same of a renewal, which looks at its bound once more when it has the record.
 func TestNothingIsRenewedLate(t *testing.T) {
+	t.Parallel()
 	s := openAt(t, t.TempDir())
 	l := inside(s).leases
 	ref := acquire(t, s, "k").Record.Ref()

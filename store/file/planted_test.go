@@ -208,6 +208,7 @@ func state(t *testing.T, dir string) string {
 // nothing outside changes, nothing hangs, and nothing of root's is read into the directory.
 // Holds: promise 28.
 func TestNothingThatAMemberPlantsIsFollowed(t *testing.T) {
+	t.Parallel()
 	testsize.Counts(t)
 	path, secret := sharedDir(t)
 	all := names(t, path)

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -16,8 +17,21 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// soon is far below the TTL: what must not wait for an expiry happens within it.
-const soon = 5 * time.Second
+// soon is far below the TTL of openLong: what must not wait for an expiry happens within it.
+const soon = time.Minute
+
+// openLong opens a directory whose leases last for an hour.
+func openLong(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	c := configAt(dir, true)
+	c.TTL = time.Hour
+	s, err := OpenConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
 
 // eventually repeats try, which the kernel's clean-up after a dead process may have to precede.
 func eventually(t *testing.T, what string, try func() bool) {
@@ -48,7 +62,7 @@ func wantCrashed(t *testing.T, s *store.Store, id string) {
 // Holds: promise 6.
 func TestDeadHolderIsReclaimedAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir)
+	s := openLong(t, dir)
 	p := play(t, "hold", dir)
 	token, id := p.told(t)
 	if a := acquire(t, s, "k"); a.Status != lease.Held || a.Record.Token != token {
@@ -69,7 +83,7 @@ func TestDeadHolderIsReclaimedAtOnce(t *testing.T) {
 // The same without a next grant: a reader of history concludes it.
 func TestDeadRunIsFoundByReading(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir)
+	s := openLong(t, dir)
 	p := play(t, "hold", dir)
 	_, id := p.told(t)
 	p.kill()
@@ -82,7 +96,7 @@ func TestDeadRunIsFoundByReading(t *testing.T) {
 
 func TestLockFollowsTheWork(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir)
+	s := openLong(t, dir)
 	p := play(t, "hand on", dir)
 	token, id := p.told(t)
 	var pid int
@@ -109,16 +123,29 @@ func TestLockFollowsTheWork(t *testing.T) {
 }
 
 func TestStoppedProcessKeepsItsLock(t *testing.T) {
-	dir := t.TempDir()
-	s := openAt(t, dir)
-	p := play(t, "hold short", dir)
-	p.told(t)
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	t.Parallel()
+	for _, role := range []string{"hold 0.3 s", "hold 3 s", "hold 30 s"} {
+		if stoppedKeepsItsLock(t, role) {
+			return
+		}
 	}
-	for end := time.Now().Add(600 * time.Millisecond); time.Now().Before(end); {
-		asked := time.Now()
-		if a := acquire(t, s, "k"); a.Status != lease.Held || !a.Record.Live(asked) {
+	t.Error("no process stopped before its lease lapsed")
+}
+
+// stoppedKeepsItsLock reports false if the process stopped too late: its lease had lapsed by then.
+func stoppedKeepsItsLock(t *testing.T, role string) bool {
+	dir := t.TempDir()
+	s := openLong(t, dir)
+	p := play(t, role, dir)
+	p.told(t)
+	eventually(t, "its stop", func() bool { return p.state(t) == 'T' })
+	first := acquire(t, s, "k")
+	if first.Status == lease.OK {
+		return false
+	}
+	for now := time.Now(); now.Before(first.Record.Expires.Add(300 * time.Millisecond)); now = time.Now() {
+		time.Sleep(5 * time.Millisecond)
+		if a := acquire(t, s, "k"); a.Status != lease.Held || !a.Record.Live(now) {
 			t.Fatalf("while it is stopped: %v, %+v", a.Status, a.Record)
 		}
 	}
@@ -130,11 +157,22 @@ func TestStoppedProcessKeepsItsLock(t *testing.T) {
 	if got := p.line(t); got != "gone" {
 		t.Errorf("Renew by the process that was stopped: %s", got)
 	}
+	return true
+}
+
+// state is the process's letter in /proc.
+func (p *process) state(t *testing.T) byte {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[bytes.LastIndexByte(b, ')')+2]
 }
 
 func TestExpiryReachesOtherProcesses(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir)
+	s := openLong(t, dir)
 	p := play(t, "shorten", dir)
 	p.told(t)
 	if got := p.line(t); got != "ok" {
@@ -144,6 +182,7 @@ func TestExpiryReachesOtherProcesses(t *testing.T) {
 }
 
 func TestProcessesExcludeEachOther(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	openAt(t, dir)
 	var all []*process
@@ -156,6 +195,7 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 }
 
 func TestProbingNeverDenies(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := openAt(t, dir)
 	for range 2 {
@@ -198,7 +238,7 @@ func breakLease(t *testing.T, s *store.Store, ref lease.Ref, b lease.Broken) lea
 
 func TestBreakReachesAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir)
+	s := openLong(t, dir)
 	p := play(t, "hold", dir)
 	p.told(t)
 	if a := breakLease(t, s, lease.Ref{Key: "k"}, lease.Broken{By: "me"}); a.Status != lease.OK || a.Record.Broken == nil {
@@ -212,7 +252,7 @@ func TestBreakReachesAnotherProcess(t *testing.T) {
 
 func TestBreakNowFreesAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	s := openAt(t, dir)
+	s := openLong(t, dir)
 	p := play(t, "hold", dir)
 	token, id := p.told(t)
 	if a := breakLease(t, s, lease.Ref{Key: "k"}, lease.Broken{By: "me", Why: "stuck", Now: true}); a.Status != lease.OK || a.Record.Expires != (time.Time{}) {
@@ -231,8 +271,9 @@ func TestBreakNowFreesAtOnce(t *testing.T) {
 }
 
 func TestProcessesShareTicks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	s := openAt(t, dir)
+	s := openLong(t, dir)
 	var all []*process
 	for range 3 {
 		all = append(all, play(t, "claim", dir))

@@ -125,6 +125,7 @@ func waits(t testing.TB, what string, call func(ctx context.Context) error) {
 }
 
 func TestTransactions(t *testing.T) {
+	t.Parallel()
 	storetest.RunTransactions(t, OpenConfig, "file://"+t.TempDir(), storetest.Caller{OneWriter: true,
 		Connect: func(t testing.TB, s *store.Store, _ store.Config) storetest.Begin {
 			db, err := OpenDB(t.Context(), s)
@@ -226,6 +227,7 @@ func roleEnqueue(s *store.Store) error {
 // A writer waits for the transaction, in this process and in others: nothing is ever Undecided (rule Q2).
 // Holds: promise 22, Q2.
 func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	for _, commit := range []bool{true, false} {
 		dir := t.TempDir()
 		a := newApplication(t, dir)
@@ -259,6 +261,7 @@ func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
 // and looking does.
 // Holds: promise 22.
 func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
+	t.Parallel()
 	a := newApplication(t, t.TempDir())
 	w := granted(t, a.s, lease.OnceKey())
 	id := enqueue(t, a.s.Queue, spec())[0].ID

@@ -17,12 +17,25 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-func roleHold(s *store.Store) error      { return holdThenRenew(s, lease.DefaultTTL) }
-func roleHoldShort(s *store.Store) error { return holdThenRenew(s, 300*time.Millisecond) }
+func roleHold(s *store.Store) error { return holdThenRenew(s, s.Properties.MaxTTL) }
+
+// roleHoldShort stops itself before its lease lapses, if it is fast enough.
+func roleHoldShort(ttl time.Duration) func(*store.Store) error {
+	return func(s *store.Store) error {
+		ref, err := holdAndRun(s, ttl)
+		if err == nil {
+			err = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
+		if err != nil {
+			return err
+		}
+		return renewed(s, ref)
+	}
+}
 
 // roleShorten renews its lease for a moment only.
 func roleShorten(s *store.Store) error {
-	ref, err := holdAndRun(s, lease.DefaultTTL)
+	ref, err := holdAndRun(s, s.Properties.MaxTTL)
 	if err != nil {
 		return err
 	}
@@ -39,6 +52,11 @@ func holdThenRenew(s *store.Store, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
+	return renewed(s, ref)
+}
+
+// renewed says what became of a renewal, once it is told to try.
+func renewed(s *store.Store, ref lease.Ref) error {
 	wait()
 	r, err := s.Leases.Renew(context.Background(), []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}})
 	if err == nil {
@@ -60,7 +78,7 @@ func holdAndRun(s *store.Store, ttl time.Duration) (lease.Ref, error) {
 
 // roleHandOn gives its lock to a command, as dibs run does, and keeps renewing the lease.
 func roleHandOn(s *store.Store) error {
-	ref, err := holdAndRun(s, lease.DefaultTTL)
+	ref, err := holdAndRun(s, s.Properties.MaxTTL)
 	if err != nil {
 		return err
 	}
@@ -78,7 +96,7 @@ func roleHandOn(s *store.Store) error {
 	if err := s.Detach(ref); err != nil {
 		return err
 	}
-	r, err := s.Leases.Renew(context.Background(), []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}})
+	r, err := s.Leases.Renew(context.Background(), []lease.RenewRequest{{Ref: ref, TTL: s.Properties.MaxTTL}})
 	if err != nil {
 		return err
 	}
@@ -149,7 +167,7 @@ const contested = 100
 // roleClaim claims and starts what others claim as well, and says what it won.
 func roleClaim(s *store.Store) error {
 	ctx := context.Background()
-	a, err := tryAcquire(s, requestFor(lease.OnceKey(), lease.DefaultTTL))
+	a, err := tryAcquire(s, requestFor(lease.OnceKey(), s.Properties.MaxTTL))
 	if err != nil {
 		return err
 	}

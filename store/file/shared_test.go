@@ -116,6 +116,7 @@ func TestTheLockThatIsHandedOnCannotWrite(t *testing.T) {
 
 // Somebody who keeps the journal locked holds no run's end up for longer than a moment.
 func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	s := openAt(t, t.TempDir())
 	j := inside(s).leases.journal
 	f, err := os.Create(j.path)

@@ -8,4 +8,7 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, OpenConfig, "file://"+t.TempDir()) }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, OpenConfig, "file://"+t.TempDir())
+}

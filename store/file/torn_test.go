@@ -52,6 +52,7 @@ func roleTell(s *store.Store) error {
 // Fault: a member of a shared directory who truncated dibs.db-shm had every running server need a restart: all that it
 // asked of the database failed for ever.
 func TestATruncatedSharedMemoryIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s, idle := openAt(t, path), openAt(t, path)
 	app, err := OpenDB(t.Context(), s)

@@ -11,6 +11,7 @@ import (
 
 // Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
+	t.Parallel()
 	c, err := store.Parse("file://" + t.TempDir())
 	if err != nil {
 		t.Fatal(err)

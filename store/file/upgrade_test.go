@@ -49,6 +49,7 @@ func knowing(t testing.TB, oldest int) func(context.Context, store.Config) (*sto
 // A directory that a release made is upgraded with its data, while programs of the older version go on beside it.
 // Holds: H4.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	files, err := fs.Glob(Migrations, "*.sql")
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +109,7 @@ func copied(t *testing.T, from, to string) {
 // All that a store promises holds for a program of the version before, once the database was upgraded.
 // Holds: H4.
 func TestAnOlderProgramOnANewerDatabase(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("the whole suite once more")
 	}

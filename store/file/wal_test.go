@@ -12,6 +12,7 @@ import (
 
 // Whoever writes keeps the write-ahead log short, although somebody reads at every moment.
 func TestTheLogStaysShortBesideReaders(t *testing.T) {
+	t.Parallel()
 	for _, each := range []time.Duration{5 * time.Millisecond, 100 * time.Millisecond} {
 		t.Run(each.String(), func(t *testing.T) { logBesideReaders(t, each) })
 	}
@@ -71,6 +72,7 @@ func logBesideReaders(t *testing.T, each time.Duration) {
 // While somebody reads without an end, writers wait for that ever more rarely: for a log of 128 MiB five times,
 // each of which keeps all writers out for up to half a second.
 func TestWritersSeldomWaitForOneWhoReadsForLong(t *testing.T) {
+	t.Parallel()
 	s := openAt(t, t.TempDir())
 	write := func() {
 		if err := s.History.Append(t.Context(), []history.Event{{Kind: "test", Key: "k", Reason: "r"}}); err != nil {
