@@ -64,6 +64,7 @@ func (w *world) only(t *testing.T, name string) tick.Tick {
 // An app that died with more of them kept every other from taking over from its dead.
 // Holds: T15.
 func TestOrphansOfADeadAppKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.leave(t, names("a-dead-app/", 2_000)...)
@@ -89,6 +90,7 @@ func TestOrphansOfADeadAppKeepNobodyWaiting(t *testing.T) {
 // An app without a server is settled by another app's server after a while, by the policy that is registered.
 // Holds: T15.
 func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		st := w.b.Store()

@@ -56,6 +56,7 @@ func (w *world) owe(t *testing.T, n int) {
 // Where more is owed than one step reads, each tick is still taken over once: the store would call a second
 // takeover under the same lease a repetition of the first.
 func TestAnOwedTickIsTakenOverOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		policy job.Concurrency
 		held   bool

@@ -375,6 +375,7 @@ func TestABackfillWithoutItsStore(t *testing.T) {
 // most once.
 // Holds: T12.
 func TestABackfillWaitsForItsStore(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]outage{
 		"nothing is answered, for a second":            {away: time.Second, cut: true, most: true},
 		"nothing is answered, for longer than a lease": {away: 40 * time.Second, cut: true, most: true},

@@ -40,6 +40,7 @@ func (w *world) ordered(d time.Duration) (run.Target, func() []time.Time) {
 // order.
 // Holds: promise 15, T8.
 func TestOnTimeTicksJoinACatchUp(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		concurrency job.Concurrency
 		catchUp     job.CatchUp
@@ -108,6 +109,7 @@ func (w *world) consecutive(ran []time.Time) {
 // for them.
 // Holds: promise 15, T8.
 func TestWhatWasUnavailableIsCaughtUp(t *testing.T) {
+	t.Parallel()
 	for policy, want := range map[job.CatchUp]map[run.Outcome]int{
 		job.CatchUpSkip:   {run.Unavailable: 3},
 		job.CatchUpLatest: {run.Unavailable: 2},
@@ -211,6 +213,7 @@ func TestStandingByEndsWithTheWindow(t *testing.T) {
 // A sweep comes several times per TTL, on every server: one that finds nothing to catch up on looks through
 // no more than what came since.
 func TestSweepsDoNotReadTheWholeWindow(t *testing.T) {
+	t.Parallel()
 	for _, catchUp := range []job.CatchUp{job.CatchUpLatest, job.CatchUpAll} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

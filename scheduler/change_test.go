@@ -460,6 +460,7 @@ func TestARemovalBesideAChange(t *testing.T) {
 // before it do.
 // Holds: T11.
 func TestADefinitionIsKeptForItsLastTicks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
@@ -475,7 +476,8 @@ func TestADefinitionIsKeptForItsLastTicks(t *testing.T) {
 		time.Sleep(time.Second)
 		w.leave(t, "app/j") // which holds the mark up
 		time.Sleep(10_000 * time.Second)
-		for at, n := time.Now().UTC().Truncate(time.Second), 0; n < 10_000; at, n = at.Add(-time.Second), n+1 {
+		now := time.Now().UTC().Truncate(time.Second)
+		for at := now.Add(-9999 * time.Second); !at.After(now); at = at.Add(time.Second) {
 			a, err := h.backend.Book.Claim(t.Context(), tick.Want{Job: "app/j", At: at, Outcome: run.Skipped, Reason: run.ReasonWindow})
 			if err != nil || a.Status != tick.Won {
 				t.Fatal(a, err)

@@ -100,6 +100,7 @@ func TestAHostsClockThatJumpsMovesNoTick(t *testing.T) {
 // caught up on. Back: the repeated time runs nothing again. Each tick has one outcome.
 // Holds: L12.
 func TestTheStoresClockJumps(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		jump    time.Duration
 		catchUp job.CatchUp
@@ -314,6 +315,7 @@ func TestAStartThatWasCarriedOutUnheard(t *testing.T) {
 // runs, once.
 // Holds: L4.
 func TestASilenceAfterTheClaimLosesNoTick(t *testing.T) {
+	t.Parallel()
 	for _, silence := range []time.Duration{3 * time.Second, 6 * time.Second, 10 * time.Second, 16 * time.Second, 40 * time.Second} {
 		for _, when := range []string{"claim", "start"} {
 			t.Run(fmt.Sprint(silence, " after the ", when), func(t *testing.T) {

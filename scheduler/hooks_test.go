@@ -513,6 +513,7 @@ func TestWhatOthersSettledIsTheirsToTell(t *testing.T) {
 // reported.
 // Holds: promise 24.
 func TestHooksAreToldOnceUnderFaults(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

@@ -178,6 +178,7 @@ func (w *world) many(t *testing.T, n int, expr string) (jobs []*scheduler.Job) {
 // on how many jobs they have, and no step reads more than one step may.
 // Holds: T15.
 func TestIdleServersAskOfNoJob(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{10, 10_000} {
 		synctest.Test(t, func(t *testing.T) {
 			w, m := newWorld(t), new(meter)

@@ -319,6 +319,7 @@ func TestEachTickIsRunByExactlyOneServer(t *testing.T) {
 // Every tick ends in exactly one outcome and none runs twice, under partitions and deaths.
 // Holds: promises 8, 9, 10.
 func TestEveryTickHasOneOutcomeUnderFaults(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(15) {
 		synctest.Test(t, func(t *testing.T) { tickFaults(t, seed) })
 	}
@@ -596,6 +597,7 @@ func TestWithTheStoreDownNothingStarts(t *testing.T) {
 // Missed ticks run afterwards where the job asks for it, the oldest first, one at a time.
 // Holds: promise 15, T8.
 func TestCatchUp(t *testing.T) {
+	t.Parallel()
 	for policy, want := range map[job.CatchUp]int{job.CatchUpSkip: 0, job.CatchUpLatest: 1, job.CatchUpAll: 12} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

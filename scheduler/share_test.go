@@ -29,6 +29,7 @@ func (l laborious) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.
 // Fault: where more ticks were due at one second than a server claims in the pause that it leaves to those
 // before it, all of the servers claimed all of the ticks.
 func TestABurstCostsOneClaimPerTick(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 900
 		w, asked := newWorld(t), new(atomic.Int64)

@@ -160,6 +160,7 @@ func (s remoteHistory) Ticks(ctx context.Context, q history.Query) ([]tick.Tick,
 
 // What is to be run again does not wait behind the marks of hundreds of other jobs.
 func TestALostRunIsNotBehindTheMarks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var jobs []*scheduler.Job

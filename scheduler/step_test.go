@@ -55,6 +55,7 @@ func (w *world) registered() tick.Job {
 // start is five minutes, loses that tick for nobody, and runs it once.
 // Holds: promise 10, L12.
 func TestAGlitchLosesNoTick(t *testing.T) {
+	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour, 20 * time.Second, -20 * time.Second, 30 * 24 * time.Hour, -30 * 24 * time.Hour} {
 		for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpLatest} {
 			t.Run(fmt.Sprint(off, " ", catchUp), func(t *testing.T) {
@@ -102,6 +103,7 @@ func TestATickThatTheStoresClockHasNotComeTo(t *testing.T) {
 // come to twice is run once.
 // Holds: promise 10, L12.
 func TestNothingAheadOfTheStoresClockIsSettled(t *testing.T) {
+	t.Parallel()
 	for _, expr := range []string{"*/5 * * * * *", "* * * * *"} {
 		for _, back := range []time.Duration{20 * time.Second, 10 * time.Minute, time.Hour} {
 			t.Run(fmt.Sprint(expr, " ", back), func(t *testing.T) {
@@ -166,6 +168,7 @@ func (w *world) missed() (n int) {
 // come yet is due.
 // Holds: promise 10, L12.
 func TestAFastClockThatIsCorrected(t *testing.T) {
+	t.Parallel()
 	for _, fast := range []time.Duration{20 * time.Second, time.Hour, 100 * 24 * time.Hour} {
 		for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpLatest, job.CatchUpAll} {
 			for _, restarted := range []bool{false, true} {
@@ -326,6 +329,7 @@ func TestATickThatWaitedForAFastClockForLong(t *testing.T) {
 // their time comes after all.
 // Holds: promise 10, L12.
 func TestAJumpIsNotCaughtUpOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
 		stop := w.fleet(2, "0 * * * *", func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 200*24*time.Hour })
@@ -354,6 +358,7 @@ func TestAJumpIsNotCaughtUpOn(t *testing.T) {
 // A clock that is 100 days fast for some hours makes nothing so old that it is forgotten.
 // Holds: L12.
 func TestAJumpForgetsNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
 		stop := w.fleet(2, "*/10 * * * *", nil)
@@ -401,6 +406,7 @@ func TestASingleTickBelowAMarkThatIsAhead(t *testing.T) {
 // outwait the first.
 // Holds: L12.
 func TestATickInHandIsNotFiredAgain(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []job.Concurrency{job.Forbid, job.Replace, job.Wait, job.Allow} {
 		t.Run("asked for, "+string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

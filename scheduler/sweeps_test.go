@@ -58,6 +58,7 @@ func turns(held lease.Reply) (n int) {
 // was the one that swept.
 // Holds: T15.
 func TestSweepsAreTakenOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var all []*host
@@ -101,6 +102,7 @@ func (w *world) long(d time.Duration) run.Target {
 // Servers that cannot do the same do not sweep for each other: one that is not to run a job, or has another
 // definition of it, keeps nobody else from taking over.
 func TestWhoCannotTakeOverKeepsNobodyFromIt(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*scheduler.Job){
 		"dormant": func(j *scheduler.Job) { j.Dormant = true },
 		"with another definition": func(j *scheduler.Job) {

@@ -15,6 +15,7 @@ import (
 // With N servers a tick costs one claim, not N, the load is spread, and a server that died costs no
 // tick, only a little time.
 func TestATickCostsOneClaim(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var all []*host

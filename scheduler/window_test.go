@@ -15,6 +15,7 @@ import (
 // nothing catches up on it.
 // Holds: T5.
 func TestTicksOutsideTheWindowsAreSkipped(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		policy := func(p *job.Policy) {
@@ -63,6 +64,7 @@ func TestTicksOutsideTheWindowsAreSkipped(t *testing.T) {
 // A job starts later than its tick by its own share of its jitter: the same on every server, each
 // time, and never missed for that. Its tick is what it was.
 func TestJitterIsAJobsOwn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		policy := func(p *job.Policy) { p.Jitter = 10 * time.Minute }

@@ -154,6 +154,7 @@ func (f *fleet) awaitRuns(most time.Duration) {
 // A tick that waits behind a long run has its turn once that has ended, also when its job is gone from the manifest
 // by then.
 func TestAWaitingTickHasItsTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun, plan := time.Now(), yearPlan{rest: 20 * time.Minute}
 		f := newFleet(t, 1, lease.MarginFor(lease.DefaultTTL), 2)
