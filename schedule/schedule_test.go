@@ -370,25 +370,44 @@ func TestClocksThatHide(t *testing.T) {
 	}
 }
 
-// TestBounded: the hardest questions that were found take milliseconds.
+// TestBounded: the hardest questions that were found take as long as a few walks through all segments of the zone.
+// Whoever walked through the months of all years for each segment would take hundreds.
 func TestBounded(t *testing.T) {
+	ny := zone(t, "America/New_York")
+	walk := func() {
+		for at := firstUnix; at <= lastUnix; {
+			at = segmentAt(ny, at).end
+		}
+	}
 	for _, expr := range []string{
 		"*/30 2 ? 3 SUN#2", // in the gap of every year since 2007
 		"0 */30 2 ? 3 SUN#2 */2,1971",
 		"0 0 0 29 2 ? " + strings.Repeat("1971-9999/2,", 70) + "9003", // never
 		"* * * * * * 9999",
 	} {
-		start := time.Now()
-		if s, err := Parse(expr, zone(t, "America/New_York")); err == nil {
-			s.Next(start)
-			s.Prev(time.Unix(lastUnix, 0))
-			s.Period()
-			s.Description()
+		ask := func() {
+			if s, err := Parse(expr, ny); err == nil {
+				s.Next(time.Now())
+				s.Prev(time.Unix(lastUnix, 0))
+				s.Period()
+				s.Description()
+			}
 		}
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("%.40s took %s", expr, took)
+		one, took := time.Hour, time.Hour
+		for range 5 { // the quickest of each: what else the machine does slows down both
+			one, took = min(one, lasts(walk)), min(took, lasts(ask))
+		}
+		t.Logf("%.40s took %s, and a walk %s", expr, took, one)
+		if took > 20*one {
+			t.Errorf("%.40s took %s, and a walk %s", expr, took, one)
 		}
 	}
+}
+
+func lasts(do func()) time.Duration {
+	start := time.Now()
+	do()
+	return time.Since(start)
 }
 
 var sink time.Time
