@@ -35,8 +35,11 @@ func TestTheProgramsOfThePageCompile(t *testing.T) {
 		if shown[i] != string(counted) {
 			t.Errorf("program %d of the page is not %s: change both", i+1, path)
 		}
-		if out, err := exec.Command("go", "vet", path).CombinedOutput(); err != nil {
-			t.Errorf("go vet %s: %v\n%s", path, err, out)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if out, err := exec.Command("go", "vet", path).CombinedOutput(); err != nil {
+				t.Errorf("go vet %s: %v\n%s", path, err, out)
+			}
+		})
 	}
 }

@@ -114,6 +114,7 @@ func (s *served) state(t *testing.T) serve.State {
 // that is wrong changes nothing, and at the end what runs is let go on.
 // Holds: promise 10.
 func TestAProgramServesAManifest(t *testing.T) {
+	t.Parallel()
 	st := memory.New(memory.Options{}).Store()
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
 	manifest(t, path, hello)
@@ -124,7 +125,7 @@ func TestAProgramServesAManifest(t *testing.T) {
 	until(t, "a run of the first manifest", func() bool { return strings.Contains(s.out.String(), "hello | good morning\n") })
 
 	began := filepath.Join(t.TempDir(), "began")
-	slow := fmt.Sprintf("{name: slow, schedule: '@every 1s', command: {shell: 'touch %s; sleep 2; echo done'}}", began)
+	slow := fmt.Sprintf("{name: slow, schedule: '@every 1s', command: {shell: 'touch %s; sleep 1; echo done'}}", began)
 	manifest(t, path, slow)
 	if err := s.Reload(t.Context()); err != nil {
 		t.Fatal(err)
@@ -159,6 +160,7 @@ func TestAProgramServesAManifest(t *testing.T) {
 
 // A file that changes is reloaded by itself, and a store that is opened for the jobs is this host's directory.
 func TestAChangedFileIsServed(t *testing.T) {
+	t.Parallel()
 	c, err := store.Parse(filepath.Join(t.TempDir(), "store"))
 	if err != nil {
 		t.Fatal(err)

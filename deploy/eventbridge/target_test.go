@@ -241,17 +241,19 @@ func TestFaults(t *testing.T) {
 	for _, operation := range []string{"GetScheduleGroup", "ListTagsForResource", "ListSchedules", "GetSchedule", "CreateScheduleGroup", "CreateSchedule", "UpdateSchedule", "DeleteSchedule"} {
 		for kind, f := range faults {
 			t.Run(operation+" "+kind, func(t *testing.T) {
+				t.Parallel()
 				s := schedulerapi.Start(t)
 				to := targetOn(t, s, "shop")
-				if kind == "hang" {
-					to.client.Attempt = 100 * time.Millisecond
-				}
+				patience := to.client.Attempt
 				old := []deploy.Entry{entry("shop", "a", daily), entry("shop", "b", daily, weekly)}
 				wanted := []deploy.Entry{entry("shop", "b", weekly), entry("shop", "c", daily)}
 				if operation != "CreateScheduleGroup" {
 					install(t, to, old...)
 				}
 				was, calls := s.All(), s.Calls(operation)
+				if kind == "hang" {
+					to.client.Attempt = 150 * time.Millisecond
+				}
 				for _, passes := range []bool{false, true} {
 					s.Fail = func(op string, n int) *schedulerapi.Fault {
 						if op != operation || passes && n%3 != 0 {
@@ -276,7 +278,7 @@ func TestFaults(t *testing.T) {
 						t.Error("it wrote without having read")
 					}
 				}
-				s.Fail = nil
+				s.Fail, to.client.Attempt = nil, patience
 				install(t, to, wanted...)
 				if _, err := deploy.Apply(context.Background(), to, deploy.Prune{App: "shop", Entries: wanted}, ""); err != nil {
 					t.Fatal(err)
