@@ -37,7 +37,7 @@ func randomCrowd(w *world) {
 	c := &crowd{world: w, new: map[task.ID]bool{}, done: map[task.ID]int{},
 		running: map[string]int{}, holders: map[string]int{}, tokens: map[string]lease.Token{}}
 	processes := []*store.Store{w.s, w.process(), w.process()}
-	ctx, cancel := context.WithTimeout(w.ctx, 90*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
 	defer cancel()
 	together(crowdWorkers, func(i int) {
 		one := &member{crowd: c, ctx: ctx, s: processes[i%3], rng: rand.New(rand.NewPCG(seed, uint64(i)))}

@@ -39,7 +39,7 @@ func fallow(t *testing.T, open Open, url string) *world {
 		t.Fatal(err)
 	}
 	c.Namespace = "t" + lease.NewNonce().String()[:8]
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return &world{T: t, ctx: ctx, open: open, config: c, beats: map[lease.Ref]func(){}}
 }
