@@ -384,8 +384,8 @@ func TestStepsThatFailHaveDoneNothing(t *testing.T) {
 	failed, seen := 0, map[string]int{}
 	for r.n = range testsize.Of(80, 1500) {
 		what, try := r.next()
+		before := contents(t, beside)
 		for call := 1; ; call++ {
-			before := contents(t, beside)
 			f.next(call)
 			err := try()
 			fired := f.fired

@@ -68,8 +68,8 @@ func TestMain(m *testing.M) {
 }
 
 // The tests that take long are parallel. Those stay by themselves that change what all share (mostAtOnce, driverName,
-// the meter, the list of shared file systems), or that free a lock by closing its descriptor: a child that is just being
-// forked would keep it until its exec.
+// the meter, the list of shared file systems), or that free a lock by closing its descriptor: a child that is just
+// being forked would keep it until its exec.
 
 // inMemory has the tests make their directories in memory where there is plenty: what a disk loses with the power is
 // tested nowhere, while thousands of commits would wait for it.

@@ -128,8 +128,8 @@ func failing(t *testing.T, r walk, p *probe, raw *goredis.Client, prefix string,
 	}
 	for n := range n {
 		r.plan()
+		before := digest()
 		for call := 2; ; call++ { // the first is TIME, for all
-			before := digest()
 			p.next(call)
 			err := r.attempt()
 			p.next(0)
@@ -151,7 +151,7 @@ func failing(t *testing.T, r walk, p *probe, raw *goredis.Client, prefix string,
 		if err := raw.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
-		before := digest()
+		before = digest()
 		if err := r.attempt(); err != nil {
 			full++
 			if !strings.Contains(err.Error(), "OOM") || digest() != before {

@@ -176,7 +176,7 @@ func (m *mortal) send(t *testing.T, requests map[string]func(*store.Store) error
 	all.Wait()
 }
 
-// isBuried waits until the server has met the end of each of its connections, and so has carried out all that was sent.
+// isBuried waits until the server has met the end of each of its connections: it has carried out all that was sent.
 func (m *mortal) isBuried(t *testing.T) {
 	t.Helper()
 	raw := goredis.NewClient(&goredis.Options{Addr: m.client.Options().Addr})

@@ -17,8 +17,8 @@ func TestRetriedTasksHoldUpNoRetention(t *testing.T) {
 	}
 }
 
-// retriedHoldUpNothing has a retried task end so much later than the others. It reports false if Maintain came too late
-// to tell them apart.
+// retriedHoldUpNothing has a retried task end so much later than the others. It reports false if Maintain came too
+// late to tell them apart.
 func retriedHoldUpNothing(t *testing.T, url string, apart time.Duration) bool {
 	s, c := prepared(t, url)
 	w := joined(t, s, ttl)

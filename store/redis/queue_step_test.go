@@ -41,7 +41,7 @@ func TestEveryStepIsBounded(t *testing.T) {
 		}
 		most[what] = worst
 	}}
-	sc.run(20 * sc.n)
+	sc.run(10 * sc.n) // of each sort of neighbours more than the bound
 	for what, w := range most {
 		t.Logf("%-40s %6d commands, %7d values, %5d in one", what, w.Calls, w.Work, w.Wide)
 		bound := perTask*(own+step) + other

@@ -25,9 +25,9 @@ func Run(t *testing.T, open Open, url string) {
 	suite(t, open, url, true)
 }
 
-// RunAgain is Run of a store whose server is reached in another way, such as by a caller's pool, a pooler or a cluster.
-// What the server decides, Run has checked. So this keeps to what travels there and back, and to random walks through
-// all operations; a long round runs all of the suite.
+// RunAgain is Run of a store whose server is reached in another way, such as by a caller's pool, a pooler or a
+// cluster. What the server decides, Run has checked. So this keeps to what travels there and back, and to random walks
+// through all operations; a long round runs all of the suite.
 func RunAgain(t *testing.T, open Open, url string) {
 	t.Helper()
 	suite(t, open, url, testsize.Long())
