@@ -64,10 +64,17 @@ func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
 	return e, undecided([]Spec{s}, []Enqueued{e})
 }
 
-func (c *Client) send(specs []Spec) ([]Enqueued, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-	defer cancel()
-	return c.store.Enqueue(ctx, specs)
+// send carries out concurrent calls, in steps that are as large as those of EnqueueMany at most.
+func (c *Client) send(specs []Spec) (answers []Enqueued, err error) {
+	for len(specs) > 0 {
+		part := specs[:stepOf(specs)]
+		got, err := c.step(context.Background(), part)
+		if err != nil {
+			return nil, err
+		}
+		answers, specs = append(answers, got...), specs[len(part):]
+	}
+	return answers, nil
 }
 
 // EnqueueMany adds many tasks, each with its own answer. Up to 1,000 tasks with at most 8 MiB of arguments are one

@@ -171,3 +171,46 @@ func TestAShutdownWaitsForNoStore(t *testing.T) {
 		})
 	}
 }
+
+// weighed is a store that notes the size of each step that takes tasks in, and takes a second for it.
+type weighed struct {
+	driver.Store
+	mu    sync.Mutex
+	steps []int
+}
+
+func (s *weighed) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
+	size := 0
+	for i := range specs {
+		size += len(specs[i].Args)
+	}
+	s.mu.Lock()
+	s.steps = append(s.steps, size)
+	s.mu.Unlock()
+	time.Sleep(time.Second) // others come together meanwhile
+	return s.Store.Enqueue(ctx, specs)
+}
+
+// Tasks that are enqueued at the same time travel together in steps of a bounded size.
+// Holds: promise 26.
+func TestConcurrentEnqueuesAreBounded(t *testing.T) {
+	virtual(t, func(w *world) {
+		s := &weighed{Store: w.st.Queue}
+		c := queue.NewClient(queue.ClientOptions{Store: s})
+		defer c.Close()
+		var calls sync.WaitGroup
+		for range 300 {
+			calls.Go(func() {
+				if _, err := c.Enqueue(w.Context(), task.Spec{Kind: "k", Args: []byte(`"` + strings.Repeat("x", 200_000) + `"`)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		for _, size := range s.steps {
+			if size > 8<<20 {
+				t.Errorf("a step of %d bytes", size)
+			}
+		}
+	})
+}
