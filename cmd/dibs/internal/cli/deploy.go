@@ -43,9 +43,9 @@ manifest, but no secret: the store's address and the secrets are in a Secret (--
 
 ` + targetsHelp + `
 
-Cron cannot express every schedule: other time zones than the host's, the last Friday, every 36 hours. Nor can
-Kubernetes; systemd and EventBridge can express most. Such an entry starts more often, and dibs trigger runs only the ticks. Only systemd
-has seconds.
+Cron and Kubernetes cannot express every schedule: the last Friday, every 36 hours, in cron other time zones than the
+host's. systemd and EventBridge can express most. An entry that is not exact starts more often, and dibs trigger runs
+only the ticks. Only systemd has seconds.
 
 Exit status: 0 nothing to change, 2 something to change, 1 for errors.`
 

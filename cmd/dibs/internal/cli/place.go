@@ -98,6 +98,11 @@ func resolve(flag string) (address, error) {
 	if err != nil {
 		return address{}, fmt.Errorf("%s: %w", from, err)
 	}
+	if _, err := os.Stat(c.URL.Path); err != nil && file != "" && c.URL.Scheme == "file" {
+		// The variable may name any file, so its text is not printed as that of a directory.
+		return address{}, fmt.Errorf("the file that names the store, %s: its line is no address, and no directory that is there: "+
+			"make the directory first (mkdir -m 700)", file)
+	}
 	return address{Config: c, file: file}, nil
 }
 

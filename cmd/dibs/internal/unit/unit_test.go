@@ -124,6 +124,89 @@ func TestShippedUnitsDrain(t *testing.T) {
 	}
 }
 
+// script returns a script of the package that acts below a root.
+func script(t *testing.T, name, root string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../packaging/files/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := strings.NewReplacer("/var/lib/dibs", root+"/var", "/etc/dibs", root+"/etc", "/run/systemd/system", root+"/none").Replace(string(text))
+	if strings.Contains(strings.ReplaceAll(strings.ReplaceAll(s, root, "ROOT"), " /usr/sbin/nologin", ""), " /usr") {
+		t.Fatalf("it names more of the host than this test replaces:\n%s", s)
+	}
+	return s
+}
+
+// A person's account of the name dibs is not given to the services.
+func TestAPersonCalledDibsStays(t *testing.T) {
+	root := t.TempDir()
+	for line, want := range map[string]string{
+		"dibs:x:1001:1001:Dibs:/home/dibs:/bin/bash":    "refused",
+		"dibs:x:997:997::/var/lib/dibs:/sbin/nologin":   "",
+		"dibs:x:20001:997::" + root + "/var:/bin/false": "", // of a directory service
+		"": "useradd",
+	} {
+		bin := t.TempDir()
+		for name, text := range map[string]string{"getent": `[ "$1" = passwd ] && [ -n "$LINE" ] && echo "$LINE"`, "groupadd": "", "useradd": "echo useradd"} {
+			if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command("sh", "-c", script(t, "preinstall.sh", root))
+		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "LINE=" + line}
+		out, err := cmd.CombinedOutput()
+		if (err != nil) != (want == "refused") || want == "useradd" && string(out) != "useradd\n" || want == "" && len(out) > 0 {
+			t.Errorf("%q: %v, %s; want %q", line, err, out, want)
+		}
+	}
+}
+
+// The installation changes no directory behind a symbolic link.
+func TestPostinstallFollowsNoLink(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(root+"/elsewhere", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("elsewhere", root+"/var"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("sh", "-c", script(t, "postinstall.sh", root)).CombinedOutput()
+	st, statErr := os.Stat(root + "/elsewhere")
+	if err != nil || statErr != nil || st.Mode()&os.ModeSetgid != 0 || !strings.Contains(string(out), "is a symbolic link") {
+		t.Errorf("%v %v, mode %v: %s", err, statErr, st.Mode(), out)
+	}
+	if err := os.Rename(root+"/elsewhere", root+"/dir"); err == nil {
+		_ = os.Remove(root + "/var")
+		err = os.Rename(root+"/dir", root+"/var")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err = exec.Command("sh", "-c", script(t, "postinstall.sh", root)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if st, err = os.Stat(root + "/var"); err != nil || st.Mode()&os.ModeSetgid == 0 {
+		t.Errorf("%v, mode %v", err, st.Mode())
+	}
+}
+
+// A purge empties a directory that is a mount point, and succeeds.
+func TestAPurgeOfAMountPoint(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(root+"/var", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mounted := "mount -t tmpfs tmpfs " + root + "/var && touch " + root + "/var/.journal && ("
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", mounted+"exit 0)").CombinedOutput(); err != nil {
+		t.Skipf("NOT COVERED: a purge of a mount point: %v: %s", err, out)
+	}
+	purge := exec.Command("unshare", "-m", "sh", "-c", mounted+script(t, "postremove.sh", root)+"\n) && ls -A "+root+"/var", "sh", "purge")
+	if out, err := purge.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // A purge of the package removes what dibs has written on the host, a removal nothing of it.
 func TestAPurgeRemovesTheState(t *testing.T) {
 	text, err := os.ReadFile("../../../../packaging/files/postremove.sh")

@@ -1,0 +1,53 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A copy of dibs that is setuid or setgid would read files and start commands for everybody with another user's
+// rights: it refuses to run.
+func TestASetuidCopyIsRefused(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		skip(t, "a setuid copy", "it needs root")
+	}
+	w := fileWorld(t)
+	text, err := os.ReadFile(dibsBinary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, mode := range map[string]os.FileMode{"setuid": 0o755 | os.ModeSetuid, "setgid": 0o755 | os.ModeSetgid} {
+		copied := filepath.Join(filepath.Dir(dibsBinary), what) // where other users may run it
+		if err := os.WriteFile(copied, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(copied, mode); err != nil {
+			t.Fatal(err)
+		}
+		cmd := w.command(copied, "version")
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		w.start(cmd).exits(125, patience).says("setuid or setgid")
+	}
+}
+
+// The variable ZONEINFO, which a user or a service may have, changes no zone.
+func TestZoneinfoChangesNoZone(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	if err := os.MkdirAll(filepath.Join(w.path("zones"), "Europe"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.write("zones/Europe/Berlin", zoneFile(90*time.Minute))
+	w.env = append(w.env, "ZONEINFO="+w.path("zones"))
+	if told := w.must("next", "0 7 1 1 *", "--tz", "Europe/Berlin", "-n", "1", "-o", "json"); !strings.Contains(told, "T06:00:00Z") && !strings.Contains(told, "T07:00:00+01:00") {
+		t.Errorf("at seven in Berlin: %s", told)
+	}
+}
