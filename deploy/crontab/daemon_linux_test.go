@@ -48,6 +48,9 @@ func ask(t *testing.T, probes []cronProbe) (read []bool, commands []string) {
 			t.Skip("NOT COVERED: tables as Debian's cron reads them: " + err.Error())
 		}
 	}
+	if out, err := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
+		t.Skipf("NOT COVERED: tables as Debian's cron reads them: %v: %s", err, out)
+	}
 	dir := folder(t)
 	for _, sub := range []string{"cron.d", "read", "commands"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
@@ -160,6 +163,26 @@ func TestDebiansCronHandsOn(t *testing.T) {
 			t.Errorf("%q: cron hands on %q, dibs %q", c, got[n], want)
 		case !sure && got[n] == want:
 			t.Errorf("%q: dibs takes it for one that crons differ over", c)
+		}
+	}
+}
+
+// crontab(1) refuses the lines of a user's table that dibs takes for unreadable, and no other.
+func TestDebiansCrontabReads(t *testing.T) {
+	if _, err := os.Stat("/etc/default/cron"); err != nil {
+		t.Skip("NOT COVERED: users' tables as Debian's crontab reads them: " + err.Error())
+	}
+	path := filepath.Join(t.TempDir(), "table")
+	write(t, path, "# c\n")
+	if out, err := exec.Command("crontab", "-n", path).CombinedOutput(); err != nil {
+		t.Skipf("NOT COVERED: users' tables as Debian's crontab reads them: %v: %s", err, out)
+	}
+	for _, line := range []string{"* * * * *", "* * * * * ", "* * * * *x", "* * * * * true", "@daily", "@daily x", "@daily * x", "* * * * * * x", "A=b", "A=",
+		"A=\"b\" c", "5/2 * * * * x", "fri x", "* * * * * %", "-n", "* * * * * -n x", "* * * * * no-such-user x"} {
+		write(t, path, line+"\n")
+		err := exec.Command("crontab", "-n", path).Run()
+		if why := (layout{}).unread(line + "\n"); (why == "") != (err == nil) {
+			t.Errorf("%q: crontab -n: %v; dibs says %q", line, err, why)
 		}
 	}
 }

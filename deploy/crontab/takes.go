@@ -70,8 +70,8 @@ func (l layout) unreadCommand(rest string) string {
 		rest = strings.TrimLeft(command, blanks)
 	}
 	switch {
-	case !l.system && rest == "":
-		return "it has no command"
+	case !l.system && strings.HasPrefix(rest, "*"):
+		return "it has six fields"
 	case len(rest) > longest:
 		return fmt.Sprintf("its command has more than %d bytes", longest)
 	}
