@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -98,12 +99,21 @@ func resolve(flag string) (address, error) {
 	if err != nil {
 		return address{}, fmt.Errorf("%s: %w", from, err)
 	}
-	if _, err := os.Stat(c.URL.Path); err != nil && file != "" && c.URL.Scheme == "file" {
+	if file != "" && c.URL.Scheme == "file" && !placed(c.URL.Path) {
 		// The variable may name any file, so its text is not printed as that of a directory.
-		return address{}, fmt.Errorf("the file that names the store, %s: its line is no address, and no directory that is there: "+
+		return address{}, fmt.Errorf("the file that names the store, %s: its line is no address, and no directory in one that is there: "+
 			"make the directory first (mkdir -m 700)", file)
 	}
 	return address{Config: c, file: file}, nil
+}
+
+// placed reports whether a directory is there, or could be made in another one than the root.
+func placed(path string) bool {
+	_, err := os.Stat(path)
+	if in := filepath.Dir(path); err != nil && in != "/" {
+		_, err = os.Stat(in)
+	}
+	return err == nil
 }
 
 // unread says that the file that names the store cannot be read, and what a user can do who may not.

@@ -25,8 +25,8 @@ func TestStoreFile(t *testing.T) {
 		{"export DIBS_STORE=" + url + "\n", "without DIBS_STORE= and"},
 		{url + "\nredis://h/0\n", "it has 2 lines beside comments"},
 		{url + "   # the fleet's", "put the comment on its own line"},
-		{"/hunter2/key\n", "its line is no address, and no directory that is there"},
-		{"./hunter2\n", "its line is no address, and no directory that is there"},
+		{"/hunter2/key\n", "its line is no address, and no directory in one that is there"},
+		{"/hunter2\n", "its line is no address, and no directory in one that is there"},
 	} {
 		path := filepath.Join(t.TempDir(), "store")
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
