@@ -63,8 +63,8 @@ func Translate(s *schedule.Schedule) (t Translation, err error) {
 func line(fields string, zone *time.Location) string { return "cron(" + fields + ") " + zone.String() }
 
 // daysOf writes day, month, weekday and year. Exactly one of the day fields is a question mark, so a day that matches
-// either needs two lines, and one that has to match both cannot be said. Of days that are not plain values, EventBridge
-// documents L alone, and one n#k or nL.
+// either needs two lines, and one that has to match both cannot be said. Of days that are not plain values,
+// EventBridge documents L alone, and one n#k or nL.
 func daysOf(f schedule.Fields) (all []string, more bool) {
 	month := values(f.Months, 1, 12)
 	year, fits := years(f)

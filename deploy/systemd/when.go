@@ -159,8 +159,8 @@ func yearsOf(f schedule.Fields) (text string, exact bool) {
 	return list(f.Years, 0), true
 }
 
-// daysInMonth are the sets of the field of days. A working day is near one of the month's first 27, or before its last,
-// in all months alike; others are not exact.
+// daysInMonth are the sets of the field of days. A working day is near one of the month's first 27, or before its
+// last, in all months alike; others are not exact.
 func daysInMonth(f schedule.Fields) (all []daySet, exact bool) {
 	add := func(week []int, sep string, days ...int) { all = append(all, daySet{week, sep, days}) }
 	work, exact := []int{1, 2, 3, 4, 5}, true

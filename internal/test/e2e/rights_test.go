@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/test/uncovered"
 )
 
 // A copy of dibs that is setuid or setgid would read files and start commands for everybody with another user's
@@ -16,7 +18,7 @@ import (
 func TestASetuidCopyIsRefused(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		skip(t, "a setuid copy", "it needs root")
+		uncovered.Skip(t, "a setuid copy", "it needs root")
 	}
 	w := fileWorld(t)
 	text, err := os.ReadFile(dibsBinary)
