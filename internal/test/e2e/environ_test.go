@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // look writes the environments that a command finds: its own, and those of all dibs processes above it.
@@ -63,7 +62,7 @@ func findsNoSecrets(t *testing.T, user *syscall.Credential) {
 			var seen []byte
 			eventually(t, patience, func() bool { seen, _ = os.ReadFile(w.path("seen")); return len(seen) > 0 }, p.String)
 			_ = p.Process.Signal(syscall.SIGTERM)
-			p.wait(60 * time.Second)
+			p.wait(patience)
 			for _, whose := range []string{"own", "dibs-guardian", "dibs-warden", "dibs"} {
 				_, rest, _ := strings.Cut(string(seen), "== "+whose+"\n")
 				if env, _, _ := strings.Cut(rest, "== "); !strings.Contains(env, "SHOWN=yes\n") {

@@ -73,7 +73,7 @@ func TestHooks(t *testing.T) {
 		defer close(done)
 		hanging := newApplication(t, func(int, http.ResponseWriter) { <-done })
 		app := newApplication(t, func(int, http.ResponseWriter) {})
-		m := w.in(t, "HOOK_SECRET="+secret).hooked("job", "@every 3s", `{"starting_deadline_seconds": 3, "stop_grace_seconds": 1}`,
+		m := w.in(t, "HOOK_SECRET="+secret).hooked("job", "@every 2s", `{"starting_deadline_seconds": 3, "stop_grace_seconds": 1}`,
 			[]string{"sh", "-c", `echo "at $DIBS_TICK"; test -e "$0"`, w.path("repaired")},
 			fmt.Sprintf(`{"on": ["start", "success", "failure", "recovery"], "ping": "%s/ping/{app}-{job}", "timeout_seconds": 60}`, app.URL),
 			fmt.Sprintf(`{"on": ["success", "failure"], "request": {"url": "%s/web"}, "timeout_seconds": 60}`, app.URL),
@@ -246,7 +246,7 @@ func TestASingleFireIsToldToEndWhileItsHooksTell(t *testing.T) {
 		}, p.String)
 		p.signal(syscall.SIGTERM)
 		p.exits(0, patience)
-		w.gone(time.Now(), atOnce, []int{pid})
+		w.gone(time.Now(), patience, []int{pid})
 	})
 }
 
@@ -342,7 +342,7 @@ func TestTheHooksOfTheKilledDieWithIt(t *testing.T) {
 		pids := w.worksWithFamily("hook")
 		killed := time.Now()
 		p.signal(syscall.SIGKILL)
-		t.Logf("cgroup %s: gone %s after the kill", cgroup, w.gone(killed, 30*time.Second, pids).Sub(killed))
+		t.Logf("cgroup %s: gone %s after the kill", cgroup, w.gone(killed, patience, pids).Sub(killed))
 	}
 }
 
@@ -356,7 +356,7 @@ func TestAHangingHookAtTheEnd(t *testing.T) {
 	p.logs("event=run-started")
 	begun := time.Now()
 	stop(p)
-	if took := time.Since(begun); took < 6500*time.Millisecond || took > time.Minute {
+	if took := time.Since(begun); took < 6500*time.Millisecond { // it was not waited for as long as the hook may take
 		t.Errorf("it ended after %s, with a drain of 3s: %s", took, p)
 	}
 	// On a slow machine the run is long enough to keep the tick after it from running.

@@ -255,17 +255,19 @@ func (l legacy) exceeded(in inheritance, by []*process) (problems []string) {
 	return problems
 }
 
-// ownStatus is that of this process, from which dibs has its own: read at the start, since a thread that starts
-// a process blocks all signals meanwhile.
-var ownStatus = func() map[string]string {
-	b, _ := os.ReadFile("/proc/self/status")
+// ownStatus is that of this process before the tests, from which dibs has its own.
+var ownStatus map[string]string
+
+// statusOfThis reads the status of the thread that reads: one that starts another blocks all signals meanwhile.
+func statusOfThis() map[string]string {
+	b, _ := os.ReadFile("/proc/thread-self/status")
 	own := map[string]string{}
 	for line := range strings.Lines(string(b)) {
 		name, value, _ := strings.Cut(line, ":")
 		own[name] = strings.TrimSpace(value)
 	}
 	return own
-}()
+}
 
 func sessionOf(pid int) int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -32,8 +32,9 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	// Most of these tests wait most of the time.
-	_ = flag.Set("test.parallel", "12")
+	_ = flag.Set("test.parallel", "20")
 	heedSignals()
+	ownStatus = statusOfThis()
 	os.Exit(buildAndRun(m))
 }
 
@@ -75,13 +76,21 @@ func buildAndRun(m *testing.M) int {
 // what a test shows.
 const patience = 2 * time.Minute
 
-// eventually polls until ok, or fails the test after the bound with what describe says.
+// eventually polls until ok, or fails the test after the bound with what describe says. It pauses longer after a look
+// that costs much, like a process of dibs: many tests poll at once, and must leave time for what they wait for.
 func eventually(t *testing.T, bound time.Duration, ok func() bool, describe func() string) {
 	t.Helper()
-	for end := time.Now().Add(bound); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	const shortest, longest = 10 * time.Millisecond, 400 * time.Millisecond
+	pause := shortest
+	for end := time.Now().Add(bound); ; time.Sleep(pause) {
+		began := time.Now()
+		if ok() {
+			return
+		}
+		if began.After(end) {
 			t.Fatalf("not within %s: %s", bound, describe())
 		}
+		pause = min(pause*3/2, max(shortest, 20*time.Since(began)), longest)
 	}
 }
 

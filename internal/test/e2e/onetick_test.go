@@ -41,7 +41,7 @@ func (w *world) oneTick(key string) {
 	}
 	var winner *process
 	for _, p := range all {
-		switch status := p.wait(30 * time.Second); {
+		switch status := p.wait(patience); {
 		case status == 0 && winner == nil:
 			winner = p
 		case status != 75:

@@ -84,7 +84,7 @@ func TestEveryOutcome(t *testing.T) {
 	onOwnServers(t, usualTTL, func(t *testing.T, w *world, server *testserver.Server) {
 		// Who holds this key will not stop for anybody, for long.
 		w.run("app/stuck", []string{"--policy", "replace", "--stop-grace", "30m"}, w.work("holder", work{For: 30 * time.Minute, Deaf: true}))
-		w.hears(20*time.Second, 1, "start", "holder")
+		w.hears(patience, 1, "start", "holder")
 		m := w.outcomesManifest()
 		a, b := w.serve(m, "--drain", "1s"), w.serve(m, "--drain", "1s")
 		a.logs("event=serving")

@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A reload that fails changes nothing that could be seen of the old manifest: neither its jobs nor its hooks, nor
@@ -120,6 +123,7 @@ func TestASecondSignalEndsWhatWaits(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	defer func() { r.Close(); _ = cmd.Process.Kill(); <-ended }()
+	eventually(t, patience, func() bool { _, err := os.Stat(w.path("ran")); return err == nil }, func() string { return "it serves" })
 	told(t, cmd.Process, ended)
 
 	// Standard input that never ends.
@@ -131,20 +135,21 @@ func TestASecondSignalEndsWhatWaits(t *testing.T) {
 	cmd = w.serving(dibsBinary, "-")
 	cmd.Stdin = in
 	p := w.start(cmd)
+	if _, err := io.WriteString(out, "version: 1\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, func() bool {
+		unread, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCINQ)
+		return err == nil && unread == 0
+	}, p.String)
 	told(t, p.Process, p.ended)
 }
 
-// told sends SIGTERM until the process has ended; three times are enough.
+// told sends two signals to a process, which must end. They differ: two of a kind may arrive as one.
 func told(t *testing.T, p *os.Process, ended <-chan struct{}) {
 	t.Helper()
-	time.Sleep(2 * time.Second) // it handles signals by then, and waits; one that is slower dies of them
-	for range 2 {
-		_ = p.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-			return
-		case <-time.After(3 * time.Second):
-		}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		_ = p.Signal(sig) // it may have ended
 	}
 	select {
 	case <-ended:

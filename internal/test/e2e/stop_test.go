@@ -25,7 +25,7 @@ func TestHolderStopped(t *testing.T) {
 		waiter.exits(0, patience)
 		got := w.hears(time.Second, 1, "start", "second")[0].At
 		t.Logf("command gone %s after the stop, the waiting one started after %s (ttl %s)", gone.Sub(stopped), got.Sub(stopped), w.ttl)
-		time.Sleep(time.Until(stopped.Add(2 * w.ttl)))
+		time.Sleep(time.Until(stopped.Add(w.ttl)))
 		resume()
 		holder.exits(79, patience)
 		if r := holder.result(); r.Outcome != "lost" || r.ExitStatus != 79 || r.Reason == "" {
@@ -81,7 +81,7 @@ func TestStoreSilent(t *testing.T) {
 		if started := which(heard(t, w.dir), "start", "newcomer"); len(started) > 0 {
 			t.Errorf("started without a store: %v", started)
 		}
-		time.Sleep(time.Until(silent.Add(2 * w.ttl)))
+		time.Sleep(time.Until(silent.Add(w.ttl + time.Second)))
 		server.Cont()
 		w.run("k", []string{"--wait", "5m"}, w.work("second", work{})).exits(0, patience)
 		w.recorded("k", holder.result().RunID, "lost")

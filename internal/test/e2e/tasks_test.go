@@ -28,6 +28,7 @@ import (
 // none is left to the lapse of a lease.
 // Holds: promise 19.
 func TestADeafTaskIsKilledAndHandedBack(t *testing.T) {
+	t.Parallel()
 	w := fileWorld(t)
 	w.must("task", "enqueue", "k")
 	deaf := w.work("deaf", work{For: time.Hour, Deaf: true, Family: true})
@@ -35,7 +36,7 @@ func TestADeafTaskIsKilledAndHandedBack(t *testing.T) {
 	family := w.worksWithFamily("deaf")
 	p.signal(syscall.SIGTERM)
 	p.exits(0, patience)
-	w.gone(time.Now(), time.Minute, family)
+	w.gone(time.Now(), patience, family)
 	if all := w.tasks("--state", "available"); len(all) != 1 {
 		t.Errorf("handed back: %+v; all: %+v\n%s", all, w.tasks(), p)
 	}
@@ -44,6 +45,7 @@ func TestADeafTaskIsKilledAndHandedBack(t *testing.T) {
 // A task that finds its key with a transaction that does not end is neither enqueued nor a duplicate: status 75.
 // Holds: Q2.
 func TestUndecidedIsAStatus(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "postgres", testserver.Postgres(t), usualTTL)
 	address, err := url.Parse(w.url)
 	if err != nil {
@@ -82,6 +84,7 @@ func TestUndecidedIsAStatus(t *testing.T) {
 // failed.
 // Holds: promise 24.
 func TestHooksOfTasks(t *testing.T) {
+	t.Parallel()
 	w := fileWorld(t)
 	var mu sync.Mutex
 	var pings []string

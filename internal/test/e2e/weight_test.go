@@ -16,6 +16,7 @@ import (
 // every exported method of every package: 12 MB more, which every start pays for. cobra executes templates only
 // where one was set (SetVersionTemplate, SetHelpTemplate, SetUsageTemplate).
 func TestTheLinkerLeavesOutWhatNobodyCalls(t *testing.T) {
+	t.Parallel()
 	f, err := elf.Open(dibsBinary)
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +41,7 @@ func TestTheLinkerLeavesOutWhatNobodyCalls(t *testing.T) {
 // for that than the texts of its statements need: a compiled expression or a table that is made there goes behind
 // internal/lazy or a sync.OnceValue.
 func TestPackagesDoLittleAtTheStart(t *testing.T) {
+	t.Parallel()
 	const most = 20_000 // bytes: the SQL and Lua of one store
 	cmd := exec.Command(dibsBinary, "--version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")

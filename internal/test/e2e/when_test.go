@@ -44,7 +44,7 @@ func TestTheConditionsOfTheKilledDieWithIt(t *testing.T) {
 		pids := w.worksWithFamily("when")
 		killed := time.Now()
 		p.signal(syscall.SIGKILL)
-		t.Logf("cgroup %s: gone %s after the kill", cgroup, w.gone(killed, 30*time.Second, pids).Sub(killed))
+		t.Logf("cgroup %s: gone %s after the kill", cgroup, w.gone(killed, patience, pids).Sub(killed))
 	}
 }
 

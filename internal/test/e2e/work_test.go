@@ -98,15 +98,16 @@ func playWork(args []string) {
 // labour works for as long as it should, or until a signal ends it.
 func (w work) labour(signals <-chan os.Signal) {
 	done := time.After(w.For)
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	over := false
+	var look <-chan time.Time // for the file, once it is time
 	for {
 		select {
 		case <-done:
-			over = true
-		case <-look.C:
-			if _, err := os.Stat(w.Until); over && (w.Until == "" || err == nil) {
+			if w.Until == "" {
+				return
+			}
+			look = time.Tick(20 * time.Millisecond)
+		case <-look:
+			if _, err := os.Stat(w.Until); err == nil {
 				return
 			}
 		case s := <-signals:

@@ -33,11 +33,10 @@ type world struct {
 }
 
 const (
-	// usualTTL is what people have, with the margins that a busy machine needs.
+	// usualTTL is what people have, with the margins that a busy machine needs: those of a shorter one shrink.
 	usualTTL = lease.DefaultTTL
-	// shortTTL keeps those quick that wait for leases to lapse: the margins shrink with it. A process that gets
-	// no time for three seconds loses such a lease, so it is for tests to which that is all the same.
-	shortTTL = 6 * time.Second
+	// longTTL shows that something does not wait for a lease to lapse: such a lease outlasts the patience of the test.
+	longTTL = 5 * patience
 )
 
 // newWorld makes a world around a store's address, and prepares the store.
@@ -170,10 +169,6 @@ func (w *world) worksWithFamily(name string) (pids []int) {
 	}
 	return pids
 }
-
-// atOnce is a bound for what is seen as it happens, on a busy machine: long before a lease of the usual TTL would have
-// been lost, or anything ended for that.
-const atOnce = usualTTL / 2
 
 // gone waits until none of the processes lives, and returns when that was seen. None may be seen
 // alive later than bound after from.
@@ -333,6 +328,11 @@ func (w *world) decode(to any, args ...string) {
 	if err := json.Unmarshal([]byte(out), to); err != nil {
 		w.t.Fatalf("dibs %v: %v in %s", args, err, out)
 	}
+}
+
+// halfMinutes is an expression with a tick at an instant, and every half a minute.
+func halfMinutes(at time.Time) string {
+	return fmt.Sprintf("%d,%d * * * * *", at.Second(), (at.Second()+30)%60)
 }
 
 // dueNow is an expression with a tick in the minute that has just begun: due for five minutes.

@@ -13,7 +13,7 @@ func TestBlocks(t *testing.T) {
 		t.Fatalf("%+v, %v", blocks, err)
 	}
 	steps, notRun, err := Steps(blocks)
-	if err != nil || notRun != 1 || len(steps) != 3 || steps[1].Wants != "its output\n" || steps[2].Script != "two\n" {
+	if err != nil || notRun != 1 || len(steps) != 3 || steps[0].Until != "" || steps[1].Wants != "its output\n" || steps[2].Script != "two\n" {
 		t.Errorf("%+v, %d, %v", steps, notRun, err)
 	}
 	for page, says := range map[string]string{

@@ -98,11 +98,11 @@ func statements(ctx context.Context, tx pgx.Tx) (err error) {
 // Each Go block of a page is compiled in a module of its own, as a program that uses dibs is, and run: programs and
 // statements on real servers until they end or are told to, tests by go test.
 func TestGoBlocks(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join(root, "docs/first-steps/*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "DATABASE_URL="+newDatabase(t), "REDIS_URL="+testserver.Redis(t))
 	n := 0
 	for _, path := range append(paths, filepath.Join(root, "README.md")) {
 		blocks, err := Blocks(read(t, path))
@@ -114,9 +114,13 @@ func TestGoBlocks(t *testing.T) {
 				continue
 			}
 			n++
-			if out, err := runGo(t, b.Text, env); err != nil {
-				t.Errorf("%s:%d: %v\n%s", path, b.Line, err, out)
-			}
+			t.Run(fmt.Sprintf("%s:%d", filepath.Base(path), b.Line), func(t *testing.T) {
+				t.Parallel()
+				env := append(os.Environ(), "DATABASE_URL="+newDatabase(t), "REDIS_URL="+testserver.Redis(t))
+				if out, err := runGo(t, b.Text, env); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
 		}
 	}
 	if n == 0 {
@@ -157,13 +161,13 @@ func runGo(t *testing.T, block string, env []string) (string, error) {
 	}
 	mod := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(read(t, filepath.Join(root, "go.mod")), "module example.org/reports")
 	mod += fmt.Sprintf("\nrequire github.com/dibs-run/dibs v0.0.0\n\nreplace github.com/dibs-run/dibs => %s\n", here)
-	files, build := map[string]string{"go.mod": mod, "go.sum": read(t, filepath.Join(root, "go.sum"))}, []string{"build", "-mod=mod", "-o", "program", "."}
+	files, build := map[string]string{"go.mod": mod, "go.sum": read(t, filepath.Join(root, "go.sum"))}, []string{"build", "-mod=mod", "-ldflags=-w", "-o", "program", "."}
 	switch {
 	case strings.HasPrefix(block, "package "):
 		files["main.go"] = block
 	case strings.HasPrefix(block, "func Test"):
 		files["main_test.go"] = strings.Replace(names, `	"github.com/jackc/pgx/v5"`, "", 1) + block
-		build = []string{"test", "-mod=mod", "-c", "-o", "program", "."}
+		build = []string{"test", "-mod=mod", "-ldflags=-w", "-c", "-o", "program", "."}
 	default:
 		files["main.go"] = fmt.Sprintf(around, block)
 	}

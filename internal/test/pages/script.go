@@ -21,14 +21,17 @@ func Steps(blocks []Block) (all []Step, notRun int, err error) {
 		file, isFile := strings.CutPrefix(b.Note, "file ")
 		until, background := strings.CutPrefix(b.Note, "background until ")
 		why, skipped := strings.CutPrefix(b.Note, "not run, ")
-		s := Step{Line: b.Line, Script: b.Text, Until: until}
+		s := Step{Line: b.Line, Script: b.Text}
+		if background {
+			s.Until = until
+		}
 		switch {
 		case skipped && why != "":
 			notRun++
 			continue
 		case isFile:
 			s.Script = fmt.Sprintf("cat > %s <<'END OF THE BLOCK'\n%sEND OF THE BLOCK\n", file, b.Text)
-			if b.Kind == "yaml" {
+			if b.Kind == "yaml" && strings.HasPrefix(b.Text, "version:") { // a manifest
 				s.Script += "dibs validate " + file + "\n"
 			}
 		case b.Note != "" && !background:

@@ -51,6 +51,7 @@ func separator(address string) string {
 // leaves 2 cores time for other tests.
 // Holds: promise 1.
 func TestNoTwoHoldersAtOnce(t *testing.T) {
+	t.Parallel()
 	inParallel(t, stores, clients/4, int64(testsize.Of(few, many)))
 }
 
@@ -122,6 +123,7 @@ func (r round) run(t *testing.T, processes int, quota int64) {
 
 // A store that grants what is held, and one whose tokens fall, are both found out.
 func TestTheObserverSees(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		lie  string
 		seen func(*board) int64
@@ -130,6 +132,7 @@ func TestTheObserverSees(t *testing.T) {
 		{backwards, func(b *board) int64 { return b.stale.Load() }},
 	} {
 		t.Run(c.lie, func(t *testing.T) {
+			t.Parallel()
 			s := prepare(t, "file://"+t.TempDir(), clients/4, 1<<40)
 			s.Lie = c.lie
 			s.begin()

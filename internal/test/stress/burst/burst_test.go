@@ -2,6 +2,7 @@ package burst
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +24,15 @@ import (
 	"github.com/dibs-run/dibs/store/all"
 	"github.com/dibs-run/dibs/tick"
 )
+
+// Short bursts mostly wait for their second, and may be side by side.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !testsize.Long() {
+		_ = flag.Set("test.parallel", "8")
+	}
+	os.Exit(m.Run())
+}
 
 var stores = []struct {
 	name   string
@@ -47,13 +57,16 @@ func jobs() int {
 // Holds: L4.
 func TestManyJobsAtOneSecond(t *testing.T) {
 	for _, s := range stores {
-		t.Run(s.name, func(t *testing.T) {
-			for _, each := range []time.Duration{0, 40 * time.Millisecond} {
-				if each == 0 || s.far {
-					t.Run("away "+(2*each).String(), func(t *testing.T) { burst(t, s.shared(t), each, jobs()) })
-				}
+		for _, each := range []time.Duration{0, 40 * time.Millisecond} {
+			if each == 0 || s.far {
+				t.Run(s.name+"/away "+(2*each).String(), func(t *testing.T) {
+					if !testsize.Long() {
+						t.Parallel()
+					}
+					burst(t, s.shared(t), each, jobs())
+				})
 			}
-		})
+		}
 	}
 }
 

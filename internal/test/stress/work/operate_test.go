@@ -15,8 +15,10 @@ import (
 // Operators against a live backlog: what they stop stops, what they promote comes first, what they move
 // or discard is moved or discarded once, and nothing is lost between them and the workers.
 func TestOperatorsAgainstABacklog(t *testing.T) {
+	inParallel(t)
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
+			inParallel(t)
 			n := min(tasks(2_000, 60_000), 100_000)
 			r := prepare(t, s.shared(t))
 			r.enqueue(n)

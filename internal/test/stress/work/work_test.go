@@ -5,6 +5,7 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -32,11 +33,22 @@ const workerEnv = "DIBS_STRESS_WORKER"
 func TestMain(m *testing.M) {
 	told := os.Getenv(workerEnv)
 	if told == "" {
+		flag.Parse()
+		if !testsize.Long() {
+			_ = flag.Set("test.parallel", "4") // short rounds mostly wait for leases to lapse
+		}
 		os.Exit(m.Run())
 	}
 	if err := runWorker(told); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
+	}
+}
+
+// inParallel has a short round beside others.
+func inParallel(t *testing.T) {
+	if !testsize.Long() {
+		t.Parallel()
 	}
 }
 
@@ -56,8 +68,10 @@ var stores = []struct {
 // Four workers, one of which is killed every second, and a quarter of the tasks under limits of one.
 // Holds: promise 19.
 func TestEveryEffectOncePerToken(t *testing.T) {
+	inParallel(t)
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
+			inParallel(t)
 			n := tasks(2_000, 30_000)
 			r := prepare(t, s.shared(t))
 			r.enqueue(n)
