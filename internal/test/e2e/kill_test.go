@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Promises 3 and 6: the command of a killed `dibs run` dies with it, whatever it started, and one that waits on the same
-// host starts then, long before the lease would lapse.
+// Promises 3 and 6: the command of a killed `dibs run` dies with it, whatever it started, and one that waits on the
+// same host starts then, long before the lease would lapse.
 // Holds: promises 3, 6.
 func TestRunKilled(t *testing.T) {
 	onEveryStore(t, longTTL, func(t *testing.T, w *world) {

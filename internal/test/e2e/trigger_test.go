@@ -140,7 +140,8 @@ func TestWhatStandsByRunsAgain(t *testing.T) {
 // A pause holds on every server, and what was due in it is accounted for.
 func TestPause(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
-		// One has ticks of which the servers soon settle those in the pause, the other one that a trigger can always start.
+		// One has ticks of which the servers soon settle those in the pause, the other one that a trigger can always
+		// start.
 		m := w.jobs(job{"often", "@every 1s", `{"starting_deadline_seconds": 2}`, w.work("job", work{})},
 			job{"job", "@every 2s", `{"starting_deadline_seconds": 3600}`, shell(`echo $DIBS_TICK >> ` + w.path("others"))})
 		servers := []*process{w.serve(m), w.serve(m)}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,11 +145,12 @@ func newDatabase(t *testing.T) string {
 		_, _ = db.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)")
 		_ = db.Close(context.Background())
 	})
-	c, err := pgx.ParseConfig(address)
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Replace(address, "/"+c.Database, "/"+name, 1)
+	u.Path = "/" + name
+	return u.String()
 }
 
 // runGo runs a block in a module that has dibs in the place of its worktree, and the versions of dibs's own modules.
