@@ -27,7 +27,7 @@ func TestANewProgramLosesNoTick(t *testing.T) {
 
 // What is in this process's own memory is new for certain: nobody waits for holders of before.
 func TestANewStoreGrantsAtOnce(t *testing.T) {
-	c, err := store.Parse("memory:?namespace=at-once")
+	c, err := store.Parse("memory:?namespace=" + lease.NewNonce().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,14 +67,14 @@ func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 	for _, step := range []int{1, 3, maxStep} {
 		t.Run(fmt.Sprint("steps of ", step), func(t *testing.T) {
 			r, _, raw, prefix := probedRampage(t, step)
-			audited := func(n int) {
+			each := func(n int) {
 				if n%20 == 19 {
 					audit(t, r.s, raw, prefix)
 				}
 			}
-			types := writtenLast(t, r, raw, prefix, testsize.Of(150, 1500), audited)
-			for more := 0; step == 3 && r.waited == 0 && more < 20; more++ { // a walk that has not come by it yet goes on
-				writtenLast(t, r, raw, prefix, 50, audited)
+			types := writtenLast(t, r, raw, prefix, testsize.Of(150, 1500), each)
+			for n := 0; n < 20 && step == 3 && r.waited == 0; n++ { // it goes on until it has met what is held back
+				maps.Copy(types, writtenLast(t, r, raw, prefix, 100, each))
 			}
 			// What small steps left to do is done, and the sweeps that look at every limit find nothing to repair.
 			r.settle()
