@@ -25,12 +25,10 @@ import (
 func TestARecordThatCannotBeReadHidesNoOther(t *testing.T) {
 	huge := func(path string) error { // as a release before this one could write it
 		r := record{Key: "bad", Holder: lease.Holder{Command: strings.Repeat("x", mostRecord)}}
-		b, err := r.encode()
-		if err == nil {
+		if _, err := r.encode(); err == nil {
 			return errors.New("a record is written that is larger than what is read")
 		}
-		b = append(bytes.Repeat([]byte("x"), mostRecord), '\n')
-		return os.WriteFile(path, b, 0o600)
+		return os.WriteFile(path, append(bytes.Repeat([]byte("x"), mostRecord), '\n'), 0o600)
 	}
 	text := func(s string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(s), 0o600) }
