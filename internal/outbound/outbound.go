@@ -59,10 +59,21 @@ type ownContext struct{}
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	own := ctx.Value(ownContext{}).(context.Context)
 	c, err := new(net.Dialer).DialContext(own, network, address)
-	if err == nil {
-		context.AfterFunc(own, func() { c.Close() })
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	return &connection{c, context.AfterFunc(own, func() { c.Close() })}, nil
+}
+
+// A connection is forgotten by its context once it is closed: that of a run that asks often lives long.
+type connection struct {
+	net.Conn
+	forget func() bool
+}
+
+func (c *connection) Close() error {
+	c.forget()
+	return c.Conn.Close()
 }
 
 // Of returns a Client that sends requests by another one, under the same rules.
