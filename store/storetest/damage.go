@@ -30,8 +30,8 @@ type Harm struct {
 }
 
 // RunDamage checks that no row ends a program with a panic, whatever somebody wrote into it: each reading call and a
-// worker go on. A damaged task is shown, can be deleted, and stops no other task. Every third of the harms is enough for
-// every change, which is one or two of each column; a long round does them all.
+// worker go on. A damaged task is shown, can be deleted, and stops no other task. Every third of the harms is enough
+// for every change, which is one or two of each column; a long round does them all.
 // Holds: promise 28.
 func RunDamage(t *testing.T, open Open, url string, harms []Harm) {
 	t.Helper()
