@@ -64,8 +64,8 @@ test-race: ## run all tests with the race detector, except those of processes an
 
 races: export CGO_ENABLED := 1
 races:
-	@$(GO) test $(RACE) -count=1 -timeout 30m $(BESIDE) $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %)); status=$$?; \
-	$(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m $(BESIDE) $(BUBBLES) || status=1; exit $$status
+	@$(GO) test $(RACE) -count=1 -timeout 30m -parallel 2 $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %)); status=$$?; \
+	$(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m -parallel 2 $(BUBBLES) || status=1; exit $$status
 
 # How much of the long rounds: 1 is the whole of them.
 LONG ?= 1

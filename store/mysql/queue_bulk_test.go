@@ -9,6 +9,7 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -17,6 +18,7 @@ import (
 // Holds: promise 16.
 func TestManyBytesAreOneStep(t *testing.T) {
 	t.Parallel()
+	testsize.Counts(t)
 	args := json.RawMessage(`"` + strings.Repeat(`\"`, 120<<10) + `"`)
 	c := queueConfig(t, testserver.MariaDB(t))
 	db := raw(t, c.URL.String(), func(c *mysqldriver.Config) { c.MaxAllowedPacket = 4 << 20 })

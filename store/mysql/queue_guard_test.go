@@ -350,6 +350,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 // Holds: promise 26, Q5.
 func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 	t.Parallel()
+	testsize.Counts(t)
 	const n = 3*mostOpen + 7
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := countedStore(t, c)

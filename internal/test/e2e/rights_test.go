@@ -24,7 +24,8 @@ func TestASetuidCopyIsRefused(t *testing.T) {
 	w := fileWorld(t)
 	for what, mode := range map[string]string{"setuid": "4755", "setgid": "2755"} {
 		copied := filepath.Join(filepath.Dir(dibsBinary), what) // where other users may run it
-		// Not by this process: a program that it still has open for writing, or a child that it just forks, does not run.
+		// Not by this process: a program that it still has open for writing, or a child that it just forks, does not
+		// run.
 		if out, err := exec.Command("install", "-m", mode, dibsBinary, copied).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
