@@ -9,9 +9,13 @@ PROCESSES := -e /internal/test/e2e -e /internal/test/stress -e /internal/test/pa
 # Runs a command with what all test processes share: servers, whose data is in memory, and binaries.
 SUITE := $(GO) run ./internal/test/suite
 # Most tests wait most of the time. No verdict depends on how many run beside each other.
-BESIDE := -p 4 -parallel 4
+BESIDE := -p 3 -parallel 4
+# The packages that use the processors without a pause come last, and by themselves.
+BUSY := -e /internal/test/stress -e /internal/test/chaos
 # The packages that take longest begin first.
 LONGEST := ./internal/test/e2e ./store/mysql ./store/postgres ./store/redis ./store/file ./internal/test/e2e/programs ./run/command
+# What needs neither servers nor whole programs.
+PURE = $(shell $(GO) list ./... | grep -v -e /store/file -e /store/redis -e /store/postgres -e /store/mysql -e /cmd/dibs -e /run/command -e /internal/test/)
 # What is tested is what is installed: without C.
 export CGO_ENABLED := 0
 
@@ -44,8 +48,9 @@ test: ## run all tests (under ten minutes on two cores), on servers that are sta
 tests:
 	@(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) & kube=$$!; \
 	(cd packaging && $(GO) test -count=1 ./...) & packaging=$$!; \
-	$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) ./...; status=$$?; \
-	wait $$kube || status=1; wait $$packaging || status=1; exit $$status
+	$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) $$($(GO) list ./... | grep -v $(BUSY)); status=$$?; \
+	wait $$kube || status=1; wait $$packaging || status=1; \
+	$(GO) test -short -count=1 -timeout 30m -p 2 $$($(GO) list ./... | grep $(BUSY)) || status=1; exit $$status
 
 check: ## the inner loop: go vet, the packages without servers, and the suite of stores on a directory and Redis
 	@$(GO) vet ./...
@@ -59,19 +64,22 @@ checks:
 # SQLite is C that was translated to Go. The detector finds nothing of ours in it, and makes it ten times as slow.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
+# What make test and the race round leave to the long ones.
+SHORT ?= -short
+
 test-race: ## run all tests with the race detector, except those of processes and of servers that are hurt
 	@$(SUITE) $(MAKE) --no-print-directory races
 
 races: export CGO_ENABLED := 1
 races:
-	@$(GO) test $(RACE) -count=1 -timeout 30m -parallel 2 $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %)); status=$$?; \
-	$(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m -parallel 2 $(BUBBLES) || status=1; exit $$status
+	@$(GO) test $(RACE) $(SHORT) -count=1 -timeout 30m -parallel 2 $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %)); status=$$?; \
+	$(GO) test $(RACE) $(SHORT) -cpu 1 -count=1 -timeout 30m -parallel 2 $(BUBBLES) || status=1; exit $$status
 
 # How much of the long rounds: 1 is the whole of them.
 LONG ?= 1
 
 test-long: ## the race detector, also on servers that are hurt, and the long rounds (LONG=0.2: a fifth of what can be had in parts)
-	@DIBS_TEST_RACE=all $(MAKE) --no-print-directory test-race
+	@DIBS_TEST_RACE=all $(MAKE) --no-print-directory test-race SHORT=
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/test/e2e ./internal/test/stress
 	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/test/stress/work

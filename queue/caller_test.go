@@ -255,3 +255,26 @@ func TestARemovedRateIsGone(t *testing.T) {
 		}
 	})
 }
+
+// How long tasks are kept is a time, of final states.
+func TestKeepIsChecked(t *testing.T) {
+	virtual(t, func(w *world) {
+		for _, c := range []struct {
+			state task.State
+			d     time.Duration
+			fine  bool
+		}{
+			{task.Succeeded, 0, true}, {task.Succeeded, time.Hour, true}, {task.Succeeded, -1, false},
+			{task.Running, time.Hour, false}, {"nonsense", time.Hour, false},
+		} {
+			m := &queue.Mux{}
+			m.Handle("k", queue.Handler{Do: func(context.Context, *queue.Run) error { return nil }})
+			k := w.keeper()
+			_, err := queue.NewWorker(queue.WorkerOptions{Store: w.st.Queue, Keeper: k, Mux: m, Keep: map[task.State]time.Duration{c.state: c.d}})
+			if c.fine != (err == nil) {
+				t.Errorf("%s kept for %s: %v", c.state, c.d, err)
+			}
+			k.Close()
+		}
+	})
+}

@@ -40,7 +40,8 @@ type WorkerOptions struct {
 	// Poll is how often an idle worker asks for tasks if the store does not notify it. Default 1 s if the store
 	// notifies, else 100 ms.
 	Poll time.Duration
-	// Keep is how long finished tasks are kept. Default Retention.
+	// Keep is how long finished tasks are kept, by their final state; those of a state that is missing stay. Default
+	// Retention.
 	Keep map[task.State]time.Duration
 	// Holder describes the process, for people.
 	Holder lease.Holder
@@ -96,6 +97,11 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 	}
 	if err := o.Mux.check(); err != nil {
 		return nil, err
+	}
+	for state, d := range o.Keep {
+		if !state.Final() || d < 0 {
+			return nil, fmt.Errorf("queue: Keep has %s for %q; give 0 or more for final states", d, state)
+		}
 	}
 	if len(o.Queues) == 0 {
 		o.Queues = []string{task.DefaultQueue}

@@ -102,11 +102,14 @@ func (d *adopter) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick
 		return d.reaper.overdue(ctx, t)
 	case !mine:
 		return nil
-	case t.State == tick.Claimed:
-		known, _, err := d.registry.registered(ctx, t.Job)
-		if err != nil || known.Pause.Covers(now) {
-			return err // nothing is begun in a pause
-		}
+	}
+	switch known, _, err := d.registry.registered(ctx, t.Job); { // nothing is begun in a pause
+	case err != nil:
+		return err
+	case known.Pause.Covers(now) && t.State == tick.Claimed:
+		return nil
+	case known.Pause.Covers(now): // it may be run again after the pause
+		return d.reaper.crashed(ctx, t)
 	}
 	return d.takeOver(ctx, accept, work, e, t, rerun)
 }

@@ -120,7 +120,8 @@ func (s *Server) takeUp(e, before *entry, now time.Time) {
 	}
 }
 
-// renew makes a job's entry again, because the store has other times for how long its definitions are in force.
+// renew makes a job's entry again, because the store has it in another generation, or other times for how long its
+// definitions are in force.
 func (s *Server) renew(ctx context.Context, e *entry, known tick.Job) {
 	fresh, now := s.entry(ctx, e.whole, known), s.b.passed()
 	s.mu.Lock()

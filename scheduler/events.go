@@ -23,7 +23,7 @@ func (r *recorder) event(ctx context.Context, e history.Event) {
 	switch e.Kind {
 	case "run-crashed":
 		level = slog.LevelError
-	case "clock-offset", "clock-step", "definition-unreadable", "hook-failed", "leftovers", "manifest-differs", "tick-taken-over":
+	case "clock-offset", "clock-step", "definition-restored", "definition-unreadable", "hook-failed", "leftovers", "manifest-differs", "tick-taken-over":
 		level = slog.LevelWarn
 	}
 	args := []any{"event", e.Kind}

@@ -173,11 +173,8 @@ func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known
 	switch {
 	case e.differs.Load():
 		return nil
-	case known.Generation != e.generation: // its ticks are not to be settled by our schedule
-		m.differs(ctx, e)
-		return nil
-	case !known.Since.Equal(e.since): // it was brought back
-		m.renew(ctx, e, known)
+	case known.Generation != e.generation || !known.Since.Equal(e.since): // its ticks are not to be settled by our schedule
+		m.doubt(e)
 		return nil
 	case !e.due(m.b, now):
 		return nil // another process was faster

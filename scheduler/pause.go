@@ -51,9 +51,9 @@ func (b *Backend) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, e
 }
 
 // pausedMeanwhile checks, after a wait for the lease, whether the job was paused since its tick was claimed: no run
-// begins in a pause (rule T8). Running a tick again continues what began before the pause.
+// begins in a pause (rule T8), not even one that runs a tick again.
 func (x *execution) pausedMeanwhile(ctx context.Context, begun time.Time) (Result, bool) {
-	if x.Tick.IsZero() && !x.Late || x.Again || x.b.now().Sub(begun) < x.b.Keeper.Margin().Heartbeat/2 {
+	if x.Tick.IsZero() && !x.Late || x.b.now().Sub(begun) < x.b.Keeper.Margin().Heartbeat/2 {
 		return Result{}, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, x.b.Keeper.Margin().RPCTimeout)

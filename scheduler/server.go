@@ -23,6 +23,8 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*entry
+	// doubts names jobs of which the store may have another definition.
+	doubts map[string]bool
 	// lookback is how long ago a tick can have been that is still to be run again or caught up on.
 	lookback time.Duration
 	// followed is the time of the schedules when they were last looked at.
@@ -38,6 +40,7 @@ type Server struct {
 	claiming atomic.Int64 // fires that wait for their turn, or for the answer to their claim
 
 	registrar  registrar  // registers jobs
+	restorer   restorer   // registers them again, where a store has forgotten them
 	catchUps   catchUps   // runs what nobody was there for
 	sweeper    sweeper    // looks, several times per TTL, after what others left:
 	adopter    adopter    // ticks whose process is gone,
@@ -52,9 +55,9 @@ func NewServer(b *Backend, app string) *Server {
 	if b.Book != nil && b.Book.OnHeldBack == nil {
 		b.Book.OnHeldBack = p.recorder.heldBack
 	}
-	s := &Server{parts: p, app: app, log: b.log().With("store", b.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
-		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
-	s.registrar.Server, s.catchUps.Server = s, s
+	s := &Server{parts: p, app: app, log: b.log().With("store", b.Name), jobs: map[string]*entry{}, doubts: map[string]bool{},
+		hand: map[spot]int{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	s.registrar.Server, s.restorer.Server, s.catchUps.Server = s, s, s
 	s.sweeper.Server, s.adopter.Server, s.maintainer.Server = s, s, s
 	s.abandoned.Server, s.abandoned.gone = s, map[string]time.Time{}
 	s.sweeper.turns.among(app, nil)

@@ -52,6 +52,9 @@ func (w *sweeper) once(ctx, accept, work context.Context) error {
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
 	w.abandoned.clearServed()
+	if err := w.restorer.look(ctx); err != nil {
+		return errors.Join(undelivered, fmt.Errorf("compare the jobs of this server with those that are registered: %w", err))
+	}
 	failed := w.patience(undelivered)
 	pending := failed != nil
 	if errors.Is(failed, ErrEnough) {

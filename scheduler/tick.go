@@ -63,7 +63,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		s.carryOut(accept, work, e, a.Tick, false)
 	case a.Status == tick.Differs:
 		changed = true
-		s.differs(work, e.root())
+		s.doubt(e.root())
 	case a.Status == tick.Early:
 		log.Warn("the store's clock has stepped back and has not reached this tick yet; the tick starts then", "event", "tick-early")
 	case a.Status == tick.Paused:

@@ -184,8 +184,18 @@ func (b *Book) sendClaims(reqs []ClaimRequest) ([]Answer, error) {
 	return b.store.Claim(ctx, reqs)
 }
 
-// Take takes over a tick whose lease lapsed; rerun as in TakeRequest.
+// Take takes over a tick whose lease lapsed; rerun as in TakeRequest. The answer is Paused for a tick that was to be
+// run again if its job is paused: nothing begins in a pause (rule T8).
 func (b *Book) Take(ctx context.Context, t Tick, rerun bool) (Answer, error) {
+	if rerun {
+		now, err := b.keeper.Now(ctx)
+		if err != nil {
+			return Answer{}, err
+		}
+		if paused, err := b.paused(ctx, t.Job, now); err != nil || paused {
+			return Answer{Status: Paused, Tick: t, Now: now}, err
+		}
+	}
 	return b.take(ctx, t, TakeRequest{Rerun: rerun})
 }
 

@@ -211,9 +211,12 @@ type JobRequest struct {
 	// Past is Job.Past for a changed definition: what the previous definition left open.
 	Past string
 	// Of is the generation that a change or a removal replaces; at any other generation nothing is changed. 0: any,
-	// without a Past.
+	// without a Past. A row that is new has the generation after it.
 	Of     int64
 	Remove bool
+	// Mark, an instant after Since, means that the store has forgotten the row: it is made anew with this mark. Where
+	// there is one, nothing is changed.
+	Mark time.Time
 }
 
 // Apply returns the job after the request, at an instant of the store's clock.
@@ -225,13 +228,16 @@ func (r JobRequest) Apply(j Job, found bool, now time.Time) (_ Job, changed bool
 	switch {
 	case !found && r.Remove:
 		return Job{Name: r.Name}, false // there is nothing to end
-	case found && r.Of != 0 && (j.Generation != r.Of || !j.Removed.IsZero()):
+	case found && (!r.Mark.IsZero() || r.Of != 0 && (j.Generation != r.Of || !j.Removed.IsZero())):
 		return j, false
 	case r.Remove && j.Removed.IsZero():
 		j.Removed, j.Past = since, ""
 		return j, true
 	case r.Remove || found && j.Definition == r.Definition && j.Removed.IsZero():
 		return j, false
+	}
+	if !found {
+		j.Generation, j.Mark = r.Of, r.Mark.UTC().Truncate(time.Microsecond)
 	}
 	j.Name, j.Definition, j.Past, j.Generation, j.Since, j.Removed = r.Name, r.Definition, r.Past, j.Generation+1, since, time.Time{}
 	if before := since.Add(-time.Microsecond); (!found || r.Past == "") && j.Mark.Before(before) {

@@ -114,10 +114,6 @@ func (m *Mirror) log() *slog.Logger { return cmp.Or(m.From.Log, slog.Default()) 
 // Pass copies what is new since the last pass. Everything may be sent again: an error, or a crash in the middle,
 // costs nothing else.
 func (m *Mirror) Pass(ctx context.Context) error {
-	before, err := m.Cursor.Load()
-	if err != nil {
-		return err
-	}
 	now, err := m.From.Keeper.Now(ctx)
 	if err != nil {
 		return fmt.Errorf("the host's directory: %w", err)
@@ -127,6 +123,10 @@ func (m *Mirror) Pass(ctx context.Context) error {
 		return fmt.Errorf("the jobs of the host's directory: %w", err)
 	}
 	if err := m.register(ctx, jobs, now); err != nil {
+		return err
+	}
+	before, err := m.Cursor.Load()
+	if err != nil {
 		return err
 	}
 	c := &copying{Mirror: m, ctx: ctx, now: now, before: before, from: before.Until.Add(-overlap),
@@ -184,7 +184,9 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 	return nil
 }
 
-// recall reads what the store knows about this host.
+// recall reads what the store knows about this host. If that is nothing, it has lost what was copied before: all of it
+// is copied again. A turn prepares a store that has lost everything (rule L9), since this host may be the only one
+// that uses it.
 func (m *Mirror) recall(ctx context.Context, name string) error {
 	rows, err := m.To.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
 	if err != nil {
@@ -193,6 +195,10 @@ func (m *Mirror) recall(ctx context.Context, name string) error {
 	m.host = tick.Job{}
 	if len(rows) > 0 {
 		m.host = rows[0]
+		return nil
 	}
-	return nil
+	if _, err := m.To.Keeper.Turn(ctx, lease.Want{Key: lease.Key(name).Mirror(), Holder: m.To.Self}, m.To.Keeper.Margin().TTL); err != nil {
+		return fmt.Errorf("prepare the shared store: %w", err)
+	}
+	return m.Cursor.Save(Position{})
 }

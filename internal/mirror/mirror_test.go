@@ -363,3 +363,25 @@ func TestOneProcessOfAHostCopies(t *testing.T) {
 		}
 	})
 }
+
+// A shared store that lost everything knows the host, and its last week, again within a minute.
+func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.New(memory.Options{})
+		h := newHost(t, "a", shared)
+		defer h.serve(newJob(t, "@every 1m", time.Second))()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); h.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		time.Sleep(20 * time.Minute)
+		shared.Forget()
+		time.Sleep(time.Minute)
+		if age := time.Since(h.known().Seen); age > time.Minute {
+			t.Errorf("it was last heard of %s ago", age)
+		}
+		if n := len(told(t, h.known().View(h.shared), "app/j").Ticks); n < 19 {
+			t.Errorf("%d ticks are copied", n)
+		}
+	})
+}

@@ -29,7 +29,8 @@ type Task struct {
 	Reason string
 	// Stop is why the task is asked to stop while it runs; empty if it is not.
 	Stop string
-	// History holds the attempts that did not succeed, the oldest first; only Admin.Task fills it.
+	// History holds the attempts that did not succeed, the oldest first: the first 10 and the last 89 of them. Only
+	// Admin.Task fills it.
 	History []task.Attempt
 }
 
@@ -48,3 +49,10 @@ type Process struct {
 	// Running is how many tasks it has; Admin.Workers fills it.
 	Running int `json:"running"`
 }
+
+// A task that fails for ever has a bounded history: stores delete the attempt after the first FirstAttempts once they
+// keep MostAttempts.
+const (
+	FirstAttempts = 10
+	MostAttempts  = 99
+)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
@@ -183,7 +184,10 @@ func (b *txn) remember(t *taskRow, a task.Attempt) error {
 	if err == nil {
 		err = b.exec("attempt_add", int64(t.ID), string(text))
 	}
-	return err
+	if err != nil || a.N+t.Snoozes+t.Crashes < driver.MostAttempts && t.Granted == 0 {
+		return err
+	}
+	return b.exec("attempts_trim", int64(t.ID), driver.FirstAttempts, driver.MostAttempts)
 }
 
 // remove forgets a final task.

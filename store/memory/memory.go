@@ -74,6 +74,22 @@ func New(o Options) *Backend {
 	return b
 }
 
+// Forget loses all but the queues, as a server does that was restarted without its data, and grants nothing for MaxTTL
+// (rule L9).
+func (b *Backend) Forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	b.epoch, b.holdUntil, b.events = max(b.epoch+1, lease.Epoch(now.UnixMicro())), now.Add(b.maxTTL), nil
+	clear(b.leases)
+	clear(b.ticks)
+	clear(b.jobs)
+	clear(b.runs)
+	clear(b.runsOf)
+	clear(b.outputs)
+	clear(b.foreign)
+}
+
 // now is the store's time, to the microsecond and without Go's monotonic reading. Call it with
 // the lock held: the instant of a decision must lie inside it.
 func (b *Backend) now() time.Time { return micro(b.clock()) }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
@@ -122,6 +123,9 @@ func (d *queueState) change(t *taskRow, now time.Time, what func() lifecycle.Not
 	n := what()
 	if n.Tried != nil {
 		n.Tried.Host = t.Worker.Host
+		if len(t.History) == driver.MostAttempts {
+			t.History = slices.Delete(t.History, driver.FirstAttempts, driver.FirstAttempts+1)
+		}
 		t.History = append(t.History, *n.Tried)
 	}
 	if n.Count != "" {

@@ -60,7 +60,8 @@ func (k ticks) setJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 			continue
 		}
 		p.add("register", k.ns, name)
-		p.add("define", since, since, text(r.Past), definition, k.ns, name, definition, r.Of, r.Of)
+		forgotten := micros(r.Mark)
+		p.add("define", r.Of, since, since, text(r.Past), forgotten, definition, k.ns, name, definition, forgotten, r.Of, r.Of)
 	}
 	found := jobRows{}
 	p.add("jobs", k.ns, names).add("commit")

@@ -206,18 +206,32 @@ func TestWaitingLeavesTheSessionAsItWas(t *testing.T) {
 	c := queueConfig(t, address)
 	mustOpen(t, c)
 	db := raw(t, address, nil)
-	tx1, q1 := begin(t, db, c.Namespace)
-	tx2, q2 := begin(t, db, c.Namespace)
 	wait := func(tx *sql.Tx) (n int) {
 		if err := tx.QueryRow("SELECT @@innodb_lock_wait_timeout").Scan(&n); err != nil {
 			t.Error(err)
 		}
 		return n
 	}
-	was := wait(tx1)
-	enqueue(t, q1, spec(uniqueKey("a")))
-	if got := enqueue(t, q2, spec(uniqueKey("a")), spec(uniqueKey("b"))); got[0].Answer != task.Undecided || got[1].Answer != task.New {
-		t.Errorf("answers: %+v", got)
+	var (
+		tx1, tx2 *sql.Tx
+		q1, q2   *Tx
+		was      int
+	)
+	for n := 0; ; n++ {
+		tx1, q1 = begin(t, db, c.Namespace)
+		tx2, q2 = begin(t, db, c.Namespace)
+		was = wait(tx1)
+		enqueue(t, q1, spec(uniqueKey("a")))
+		got := enqueue(t, q2, spec(uniqueKey("a")), spec(uniqueKey("b")))
+		if got[0].Answer == task.Undecided && got[1].Answer == task.New {
+			break
+		}
+		if n == 10 || got[0].Answer != task.Undecided || got[1].Answer != task.Undecided { // both are, of a server that is slow
+			t.Fatalf("answers: %+v", got)
+		}
+		if err := errors.Join(tx2.Rollback(), tx1.Rollback()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n := wait(tx2); n != was {
 		t.Errorf("after an undecided key it waits for %d s, and did for %d", n, was)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/task"
 )
@@ -174,7 +175,11 @@ func (b *txn) write(p *packet, tasks []*taskRow) (readers []reader) {
 		salt = rand.Int64()
 	}
 	for _, t := range b.tries {
-		p.add("add-attempt", int64(t.task.ID), toJSON(t.attempt))
+		id := int64(t.task.ID)
+		p.add("add-attempt", id, toJSON(t.attempt))
+		if t.attempt.N+t.task.Snoozes+t.task.Crashes >= driver.MostAttempts || t.task.Granted > 0 {
+			p.add("trim-attempts", id, id, driver.FirstAttempts, id, driver.MostAttempts)
+		}
 	}
 	b.addCounts(p, salt)
 	for _, w := range b.wakes {

@@ -56,7 +56,8 @@ func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 	var found []tick.Job
 	err := k.db.run(ctx, "set jobs",
 		do(sqlJobs()[1], k.ns, column(set, name), column(set, func(r tick.JobRequest) string { return r.Definition }), column(set, since),
-			column(set, func(r tick.JobRequest) string { return r.Past }), column(set, of)),
+			column(set, func(r tick.JobRequest) string { return r.Past }), column(set, of),
+			column(set, func(r tick.JobRequest) int64 { return micros(r.Mark) })),
 		do(sqlJobs()[2], k.ns, column(removed, name), column(removed, since), column(removed, of)),
 		do(sqlJobs()[3], k.ns, column(reqs, name)).each(jobRows(&found)))
 	if err != nil {

@@ -39,9 +39,9 @@ func (t ticks) named(ctx context.Context, names []string) (all []tick.Job, err e
 func (t ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
 	out := make([]tick.Job, 0, len(reqs))
 	err := inBatches(reqs, func(reqs []tick.JobRequest) error {
-		a := t.newArgs(6 * len(reqs))
+		a := t.newArgs(7 * len(reqs))
 		for _, q := range reqs {
-			a = append(a, q.Name, q.Definition, micros(q.Since), q.Past, q.Of, flag(q.Remove))
+			a = append(a, q.Name, q.Definition, micros(q.Since), q.Past, q.Of, flag(q.Remove), micros(q.Mark))
 		}
 		r, err := t.run(ctx, "register", setJobsScript, a)
 		out = append(out, parseJobs(r)...)

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 //go:embed lua/*.lua lua/queue/*.lua lua/quick/*.lua
@@ -55,7 +57,7 @@ func (s *script) assemble(step int) string {
 	if s.function != "" {
 		return lean("local in_script = true\n" + s.read() + "return " + s.function + "(KEYS, ARGV)\n")
 	}
-	return lean(fmt.Sprintf("local STEP = %d\n", step) + s.read())
+	return lean(fmt.Sprintf("local STEP, FIRST_ATTEMPTS, MOST_ATTEMPTS = %d, %d, %d\n", step, driver.FirstAttempts, driver.MostAttempts) + s.read())
 }
 
 // read returns the text of a script's files.

@@ -17,6 +17,8 @@ var jobPromises = []promise{
 	{"a change is made of the generation that it was made for", changeOfOne},
 	// Holds: T11.
 	{"a removal is made of the generation that it was made for", removalOfOne},
+	// Holds: T11.
+	{"a job that was forgotten is made anew, with its generation and mark", forgottenJob},
 	{"a job can be removed and come back", removeJob},
 	{"concurrent registrations of one definition are one", registerTogether},
 	{"jobs are listed by a literal prefix", listJobs},
@@ -140,6 +142,28 @@ func removalOfOne(w *world) {
 	equal(w, "of the one that is there", remove(2), removed)
 	equal(w, "repeated", remove(2), removed)
 	equal(w, "of one that was not registered", w.job("none"), tick.Job{})
+}
+
+func forgottenJob(w *world) {
+	again := func(name string, of int64) tick.Job {
+		w.Helper()
+		jobs, err := w.s.Ticks.SetJobs(w.ctx, []tick.JobRequest{{Name: "first", Definition: "{}", Since: w.at(0)},
+			{Name: name, Definition: `{"a":1}`, Since: w.at(0), Mark: w.at(30), Of: of}})
+		w.check("SetJobs", err)
+		return jobs[1]
+	}
+	want := tick.Job{Name: "j", Definition: `{"a":1}`, Generation: 5, Since: w.at(0), Mark: w.at(30)}
+	equal(w, "one that is not there", again("j", 4), want)
+	equal(w, "as another process lists it", w.job("j"), want)
+	want.Name, want.Generation = "of the first generation", 1
+	equal(w, "one of the first generation", again(want.Name, 0), want)
+
+	other := w.setJob(w.s, "other", "{}", w.at(10))
+	equal(w, "one that is there", again("other", 0), other)
+	equal(w, "of the generation that it has", again("other", 1), other)
+	removed := w.setJob(w.s, "other", "", w.at(40))
+	equal(w, "one that was removed", again("other", 0), removed)
+	equal(w, "a change afterwards is the next generation", w.setJob(w.s, "j", "{}", w.at(50)).Generation, 6)
 }
 
 func removeJob(w *world) {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
@@ -10,12 +11,38 @@ import (
 
 var verdictPromises = []promise{
 	{"every verdict does what it says", everyVerdict},
+	{"a task keeps its first and its last attempts", boundedAttempts},
 	{"when a task was to run is told the same after its success", runAtKept},
 	// Holds: promise 20.
 	{"a retry waits for its delay, and counts", retryDelay},
 	{"attempts that did not succeed are kept as they were reported", attemptsKept},
 	{"a return takes its old place and costs nothing", returnPlace},
 	{"an attempt counts only if the work began", untried},
+}
+
+// boundedAttempts has a task fail more often than its history keeps.
+func boundedAttempts(w *world) {
+	const most, all = driver.MostAttempts, driver.MostAttempts + 21
+	worker := w.worker(w.s)
+	id := w.add1(task.Spec{Queue: "q", Kind: "k", Options: task.Options{MaxAttempts: 1000}})
+	for range all {
+		f := w.fetch1(worker, id)
+		equal(w, "Finish", w.finish(worker, w.ended(f.Ref, driver.Retry)), driver.OK)
+	}
+	t := w.task(id)
+	equal(w, "attempts", t.Attempts, all)
+	var want, got []int
+	for n := range all {
+		if n < driver.FirstAttempts || n >= all-(most-driver.FirstAttempts) {
+			want = append(want, n+1)
+		}
+	}
+	for _, a := range t.History {
+		got = append(got, a.N)
+	}
+	if !slices.Equal(got, want) {
+		w.Errorf("its history has the attempts %v; want %v", got, want)
+	}
 }
 
 func everyVerdict(w *world) {

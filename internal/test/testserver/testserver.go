@@ -94,7 +94,7 @@ func StartMariaDB(t testing.TB, args ...string) *Server { return own(t, mariadbT
 
 func own(t testing.TB, tech technology, args []string) *Server {
 	t.Helper()
-	testsize.Hurts(t)
+	testsize.Outside(t)
 	s, err := start(tech, args)
 	if err != nil {
 		giveUp(t, tech, err)

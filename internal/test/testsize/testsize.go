@@ -30,13 +30,13 @@ func Counts(t testing.TB) {
 	}
 }
 
-// Hurts is called by a test that stops, kills or restarts a server of its own. What it shows is seldom a race of this
-// process, and it waits long: under the race detector it is skipped, but for DIBS_TEST_RACE=all, which the long rounds
-// set. make test runs it.
-func Hurts(t testing.TB) {
+// Outside is called by a test whose work is done by other processes: dibs itself, or a server of its own that it hurts.
+// What it shows is seldom a race of this process, and it takes long: under the race detector it is skipped, but for
+// DIBS_TEST_RACE=all, which the long rounds set. make test runs it.
+func Outside(t testing.TB) {
 	t.Helper()
 	if raced && os.Getenv("DIBS_TEST_RACE") != "all" {
-		t.Skip("it hurts a server: the race detector meets it in the long rounds only")
+		t.Skip("other processes do its work: the race detector meets it in the long rounds only")
 	}
 }
 

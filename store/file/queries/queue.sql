@@ -74,6 +74,12 @@ DELETE FROM dibs_attempts WHERE task = ?
 -- Adds an attempt to a task's history.
 INSERT INTO dibs_attempts (task, i, attempt) SELECT ?1, coalesce(max(i), 0) + 1, ?2 FROM dibs_attempts WHERE task = ?1
 
+-- name: attempts_trim
+-- Deletes the attempt after the first ?2 of more than ?3.
+DELETE FROM dibs_attempts WHERE task = ?1
+  AND i = (SELECT i FROM dibs_attempts WHERE task = ?1 ORDER BY i LIMIT 1 OFFSET ?2)
+  AND EXISTS (SELECT 1 FROM dibs_attempts WHERE task = ?1 ORDER BY i LIMIT 1 OFFSET ?3)
+
 -- name: attempts
 -- A task's attempts, the oldest first.
 SELECT attempt FROM dibs_attempts WHERE task = ? ORDER BY i

@@ -384,6 +384,12 @@ DELETE a FROM dibs_task_attempts a FORCE INDEX (PRIMARY) WHERE task IN (?);
 -- Adds an attempt to a task's history.
 INSERT INTO dibs_task_attempts (task, attempt) VALUES (?, ?);
 
+-- name: trim-attempts
+-- Deletes the attempt after the first ones, if there are more than a task keeps.
+DELETE FROM dibs_task_attempts WHERE task = ?
+  AND i = (SELECT i FROM (SELECT i FROM dibs_task_attempts WHERE task = ? ORDER BY i LIMIT ?, 1) x)
+  AND EXISTS (SELECT 1 FROM (SELECT i FROM dibs_task_attempts WHERE task = ? ORDER BY i LIMIT ?, 1) y);
+
 -- name: attempts
 -- A task's attempts, the oldest first.
 SELECT attempt FROM dibs_task_attempts WHERE task = ? ORDER BY i;

@@ -1817,6 +1817,14 @@ BEGIN
     RETURNING t.id;
 END $$;
 
+-- Deletes, of each task that has more attempts than are kept, the one after the first 10 (driver.MostAttempts).
+CREATE FUNCTION dibs.queue_trim(ids bigint[]) RETURNS void LANGUAGE sql VOLATILE AS $$
+  DELETE FROM dibs.task_attempts a USING unnest(ids) q(id)
+  WHERE a.task = q.id
+    AND a.token = (SELECT x.token FROM dibs.task_attempts x WHERE x.task = q.id ORDER BY x.token OFFSET 10 LIMIT 1)
+    AND EXISTS (SELECT FROM dibs.task_attempts x WHERE x.task = q.id ORDER BY x.token OFFSET 99 LIMIT 1);
+$$;
+
 -- Ends runs (promises 17, 19 and 20). Returns the ids of the tasks that this call ended, or that an earlier call
 -- under the same token ended, since the answer to that may have been lost. p_verdicts null: all succeeded. Else: 1
 -- succeeded, 2 retry, 3 fail, 4 cancel, 5 drop, 6 snooze, 7 return.
@@ -1917,6 +1925,7 @@ BEGIN
           INSERT INTO dibs.task_attempts (task, token, worker, n, outcome, started, ended, error)
           VALUES (t.id, t.token, me, t.attempts + CASE WHEN t.verdict < 6 THEN 0 ELSE 1 END, t.outcome, t.began, t.stopped, t.error)
           ON CONFLICT DO NOTHING;
+          PERFORM dibs.queue_trim(ARRAY[t.id]);
         END IF;
         IF t.verdict IN (2, 6, 7) AND t.stop IS NOT NULL THEN -- it was asked to stop, and is not tried again
           t.verdict := 4;
@@ -1998,6 +2007,7 @@ BEGIN
   INSERT INTO dibs.task_attempts (task, token, worker, n, outcome, started, ended, error)
   SELECT t.id, t.token, p_worker, t.attempts + 1, 'crashed', t.fetched, t_now, '' FROM dibs.tasks t WHERE t.id = ANY (ids) AND t.suspect AND t.begun
   ON CONFLICT DO NOTHING;
+  PERFORM dibs.queue_trim(ids);
   FOR s IN
     SELECT t.queue, t.kind, CASE WHEN t.id = ANY (over) THEN 'crashed' WHEN t.id = ANY (asked) THEN 'canceled' ELSE 'rescued' END AS name, count(*) AS n
     FROM dibs.tasks t WHERE t.id = ANY (ids) GROUP BY 1, 2, 3

@@ -7,25 +7,26 @@ LIMIT $5::int;
 
 -- [1] Registers definitions (T11). The same one changes nothing. A changed one, or one that had been removed, becomes
 -- the next generation. $2 names, $3 definitions, $4 since (0: now), $5 past definitions, $6 the generation that a
--- change replaces (0: any).
+-- change replaces (0: any), $7 the mark, after since, of a row that was forgotten: one that is there stays (0: another).
 --
 -- `of + 1` is the generation of a new row, and how ON CONFLICT learns $6: excluded.generation is 1 for "any", else
 -- the generation that must stand now plus one. The mark rises to just before since, so ticks of a time without this
 -- definition are nobody's (T4); with past definitions it stays, since those ticks are still to be settled. Rows are
 -- written in the order of their names.
 INSERT INTO dibs.jobs AS j (ns, name, definition, generation, since, mark, past)
-SELECT $1, q.name, q.definition, q.of + 1, q.since, q.since - 1, q.past
+SELECT $1, q.name, q.definition, q.of + 1, q.since, greatest(q.since - 1, q.mark), q.past
 FROM (
   -- [3] The jobs $2 as they stand now.
-  SELECT name, definition, CASE WHEN since = 0 THEN dibs.now_us() ELSE since END AS since, past, of
-  FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::text[], $6::bigint[]) AS q(name, definition, since, past, of)
+  SELECT name, definition, CASE WHEN since = 0 THEN dibs.now_us() ELSE since END AS since, past, of, mark
+  FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[])
+    AS q(name, definition, since, past, of, mark)
 ) q
 ORDER BY q.name
 ON CONFLICT (name, ns) DO UPDATE
   SET definition = excluded.definition, generation = j.generation + 1, since = excluded.since,
       mark = CASE WHEN excluded.past = '' THEN greatest(j.mark, excluded.since - 1) ELSE j.mark END,
       removed = 0, past = excluded.past
-  WHERE (j.definition <> excluded.definition OR j.removed <> 0)
+  WHERE (j.definition <> excluded.definition OR j.removed <> 0) AND excluded.mark < excluded.since
     AND (excluded.generation = 1 OR j.generation = excluded.generation - 1 AND j.removed = 0);
 
 -- [2] Removes jobs: ends the accounting of their ticks. $2 names, $3 since (0: now), $4 the generation to remove (0:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/cli"
 	"github.com/dibs-run/dibs/internal/test/testdirs"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/run/command"
 	"github.com/dibs-run/dibs/run/webhook"
 )
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 // Each script has a directory, and with it an embedded store, of its own. A script that ends in an
 // exit status says so with: status N dibs …
 func TestScripts(t *testing.T) {
+	testsize.Outside(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {

@@ -104,7 +104,10 @@ func (v taskView) show(e env, now time.Time) {
 	if l := v.Limit; l != nil {
 		line("limit", fmt.Sprintf("%s, %d at the same time", l.Key, l.Slots()))
 	}
-	for _, a := range v.History {
+	for i, a := range v.History {
+		if i > 0 && a.N > v.History[i-1].N+1 {
+			line("…", fmt.Sprintf("attempts %d to %d are not kept", v.History[i-1].N+1, a.N-1))
+		}
 		line(fmt.Sprintf("attempt %d", a.N), fmt.Sprintf("%s at %s on %s, took %s%s", a.Outcome, stampOf(a.Started), orDash(a.Host), took(a.Started, a.Ended), after(": ", abridged(a.Error, 300))))
 		for _, more := range further(a.Error) {
 			fmt.Fprintf(e.stdout, "           | %s\n", printable(more))

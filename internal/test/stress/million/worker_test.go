@@ -127,13 +127,13 @@ func (w watched) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch
 
 func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	st, err := w.Store.Finish(ctx, worker, ends)
-	if err != nil {
-		return st, err
-	}
 	records := make([]record, 0, len(ends))
 	for i, c := range ends {
 		r := record{What: ended, Shift: shiftOf(worker), Task: c.ID, Token: c.Token}
 		switch {
+		case err != nil && c.Verdict == driver.Success:
+			continue
+		case err != nil: // the store may have taken it all the same
 		case st[i] == driver.Withheld:
 			continue
 		case st[i] != driver.OK:

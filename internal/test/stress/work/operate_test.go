@@ -3,10 +3,12 @@
 package work
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/task"
@@ -63,27 +65,18 @@ func (r *round) operate(n int) {
 	middle := all.First + (all.Last-all.First)/2
 	move := waiting
 	move.Action.Operation, move.Action.Queue = driver.OpMove, "elsewhere"
-	moved, err := move.Do(r.Context(), middle, nil)
-	if err != nil {
-		r.Fatal(err)
-	}
+	m := r.bulk(move, middle)
 	discard := waiting
 	discard.Action.Operation = driver.OpDiscard
-	discarded, err := discard.Do(r.Context(), all.Last, nil)
-	if err != nil {
-		r.Fatal(err)
-	}
-	if err := (queue.Bulk{Admin: r.s.Tasks, Filter: driver.Filter{Queue: task.DefaultQueue, States: append(task.Waits(true), task.Running)}}).
-		Drained(r.Context(), all.Last, nil); err != nil {
-		r.Fatal(err)
-	}
+	d := r.bulk(discard, all.Last)
+	rest := queue.Bulk{Admin: r.s.Tasks, Filter: driver.Filter{Queue: task.DefaultQueue, States: append(task.Waits(true), task.Running)}}
+	r.insist(func() error { return rest.Drained(r.Context(), all.Last, nil) })
 	done := map[string]int{}
 	for _, l := range r.subs() {
 		for s, d := range l.Depth {
 			done[l.Queue+" "+string(s)] += d
 		}
 	}
-	m, d := moved.Answers[driver.Done], discarded.Answers[driver.Done]
 	r.Logf("%d left when it was resumed: %d moved, %d discarded, the rest was worked meanwhile: %v", left, m, d, done)
 	elsewhere := done["elsewhere available"] + done["elsewhere blocked"]
 	if elsewhere != m || done["default discarded"] != d || done["default succeeded"] != n-m-d || r.overlaps.Load()+r.twice.Load()+r.doubled.Load() > 0 {
@@ -93,32 +86,68 @@ func (r *round) operate(n int) {
 
 func (r *round) pause() {
 	r.Helper()
-	if err := r.s.Tasks.Pause(r.Context(), driver.Pause{Queue: task.DefaultQueue, By: "test"}); err != nil {
-		r.Fatal(err)
-	}
+	r.insist(func() error {
+		return r.s.Tasks.Pause(r.Context(), driver.Pause{Queue: task.DefaultQueue, By: "test"})
+	})
 }
 
 func (r *round) resume() {
 	r.Helper()
-	if ok, err := r.s.Tasks.Resume(r.Context(), task.DefaultQueue, "", "test"); err != nil || !ok {
-		r.Fatalf("resume: %v, %v", ok, err)
+	r.insist(func() error {
+		ok, err := r.s.Tasks.Resume(r.Context(), task.DefaultQueue, "", "test")
+		if err == nil && !ok {
+			r.Fatal("it was not paused")
+		}
+		return err
+	})
+}
+
+// insist does something again while the store does not take it: workers change the same tasks, on a machine that may be
+// slow.
+func (r *round) insist(do func() error) {
+	r.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		err := do()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, lease.ErrUnavailable) || time.Now().After(end) {
+			r.Fatal(err)
+		}
 	}
 }
+
+// bulk returns how many tasks up to last an operation was done with.
+func (r *round) bulk(b queue.Bulk, last task.ID) (n int) {
+	r.Helper()
+	r.insist(func() error {
+		p, err := b.Do(r.Context(), last, nil)
+		n += p.Answers[driver.Done]
+		return err
+	})
+	return n
+}
+
+const patience = 5 * time.Minute
 
 func (r *round) act(a driver.OpRequest) {
 	r.Helper()
 	a.By = "test"
-	answers, err := r.s.Tasks.Operate(r.Context(), a)
-	if err != nil || answers[0].Answer != driver.Done {
-		r.Fatalf("%s: %+v, %v", a.Operation, answers, err)
-	}
+	r.insist(func() error {
+		answers, err := r.s.Tasks.Operate(r.Context(), a)
+		if err == nil && answers[0].Answer != driver.Done {
+			r.Fatalf("%s: %+v", a.Operation, answers)
+		}
+		return err
+	})
 }
 
 func (r *round) list(f driver.Filter) []driver.Task {
 	r.Helper()
-	tasks, err := r.s.Tasks.Tasks(r.Context(), f)
-	if err != nil || len(tasks) == 0 {
-		r.Fatalf("list: %d tasks, %v", len(tasks), err)
+	var tasks []driver.Task
+	r.insist(func() (err error) { tasks, err = r.s.Tasks.Tasks(r.Context(), f); return err })
+	if len(tasks) == 0 {
+		r.Fatal("there is no such task")
 	}
 	return tasks
 }
@@ -126,10 +155,8 @@ func (r *round) list(f driver.Filter) []driver.Task {
 // last is the highest id.
 func (r *round) last() task.ID {
 	r.Helper()
-	p, err := queue.Bulk{Admin: r.s.Tasks}.Preview(r.Context())
-	if err != nil {
-		r.Fatal(err)
-	}
+	var p queue.Preview
+	r.insist(func() (err error) { p, err = queue.Bulk{Admin: r.s.Tasks}.Preview(r.Context()); return err })
 	return p.Last
 }
 
@@ -146,7 +173,6 @@ func (r *round) stays(n int) {
 
 func (r *round) await(what string, is func() bool) {
 	r.Helper()
-	const patience = 5 * time.Minute
 	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.Fatalf("no sign of %s after %s", what, patience)
@@ -156,10 +182,8 @@ func (r *round) await(what string, is func() bool) {
 
 func (r *round) subs() []driver.SubQueue {
 	r.Helper()
-	subs, err := r.s.Tasks.Queues(r.Context())
-	if err != nil {
-		r.Fatal(err)
-	}
+	var subs []driver.SubQueue
+	r.insist(func() (err error) { subs, err = r.s.Tasks.Queues(r.Context()); return err })
 	return subs
 }
 

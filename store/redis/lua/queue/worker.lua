@@ -28,7 +28,12 @@ end
 -- remember adds an attempt that did not succeed to the task's history.
 local function remember(t, n, outcome, started, ended, problem)
   local host = call('HGET', prefix .. 'worker:' .. t[WORKER], 'host') or ''
-  add('RPUSH', 'attempts:' .. t[ID], table.concat({n, host, outcome, text(started), text(ended), problem}, '\31'))
+  local key = 'attempts:' .. t[ID]
+  add('RPUSH', key, table.concat({n, host, outcome, text(started), text(ended), problem}, '\31'))
+  if call('LLEN', prefix .. key) >= MOST_ATTEMPTS then
+    order('LSET', key, FIRST_ATTEMPTS, '')
+    order('LREM', key, 1, '')
+  end
 end
 
 -- stop_running takes a task from its worker.
