@@ -87,11 +87,11 @@ func TestAllIsThereAgainAfterATotalLoss(t *testing.T) {
 		m := w.jobs(
 			job{"often", "@every 2s", `{}`, w.work("often", work{})},
 			job{"rare", "0 0 1 1 *", `{}`, []string{"true"}},
-			job{"own", "@every 2s", `{"concurrency_scope": "host"}`, w.work("own", work{})})
+			job{"own", "@every 2s", `{"concurrency_scope": "host"}`, []string{"true"}})
 		server1, server2 := w.serve(m), w.serve(m)
-		worker := w.dibs("work", "mail", "--kind", "mail", "--", "true")
+		worker := w.dibs("work", "mail", "--", "true")
 		w.hears(patience, 2, "start", "often")
-		w.must("enqueue", "mail", "--kind", "mail")
+		w.must("task", "enqueue", "mail", "--queue", "mail", "--args", "{}")
 
 		w.wipe(server)
 		lost := time.Now()
@@ -105,10 +105,10 @@ func TestAllIsThereAgainAfterATotalLoss(t *testing.T) {
 		t.Logf("at work again after %s", time.Since(lost))
 		third := w.in(t, "DIBS_DIR="+w.path("third"))
 		eventually(t, patience, func() bool { return len(third.told("app/own")) > 0 }, func() string { return "its host's own runs are told" })
-		if some := w.events("definition-restored"); len(some) == 0 {
-			t.Error("no event says that a definition was restored")
+		if said := server1.stderr() + server2.stderr(); !strings.Contains(said, "event=definition-restored") {
+			t.Errorf("no line says that a definition was restored: %s", said)
 		}
-		w.must("enqueue", "mail", "--kind", "mail")
+		w.must("task", "enqueue", "mail", "--queue", "mail", "--args", "{}")
 		eventually(t, patience, func() bool { return strings.Contains(w.must("task", "list", "--state", "succeeded"), "mail") },
 			func() string { return "a task ran: " + w.must("task", "list") })
 		w.noOverlap()
