@@ -86,7 +86,7 @@ func serve(cgroupPath, path string, args []string) error {
 	if err != nil {
 		return err
 	}
-	send(Message{Kind: Waiting, Guardian: int64(os.Getpid())})
+	_ = send(Message{Kind: Waiting, Guardian: int64(os.Getpid())})
 	arm, err := awaitArm()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func serve(cgroupPath, path string, args []string) error {
 	go g.watch()
 	if err := g.start(path, args); err != nil {
 		g.removeCgroup()
-		send(Message{Kind: Failed, Value: int64(errnoOf(err))})
+		_ = send(Message{Kind: Failed, Value: int64(errnoOf(err))})
 		return nil
 	}
 	g.reap()
@@ -150,6 +150,10 @@ func (g *guard) start(path string, args []string) error {
 	if !g.inTime() {
 		return syscall.ETIME
 	}
+	// The command may kill this process before it can tell that it has started it.
+	if err := send(Message{Kind: Starting}); err != nil {
+		return err // the supervisor has given up
+	}
 	// Not under the mutex: while an exec hangs (on a dead file server), the deadline is kept.
 	pid, err := syscall.ForkExec(path, args, attr)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without #!, which execvp(3) hands to the shell
@@ -172,7 +176,7 @@ func (g *guard) start(path string, args []string) error {
 		g.terminate()
 	}
 	_ = nullStdio()
-	send(Message{Kind: Started, Value: int64(pid), Guardian: int64(os.Getpid())})
+	_ = send(Message{Kind: Started, Value: int64(pid), Guardian: int64(os.Getpid())})
 	return nil
 }
 
@@ -209,7 +213,7 @@ func (g *guard) reapDead() (main bool) {
 		}
 		if pid == g.main && !g.ended {
 			main, g.ended = true, true
-			send(Message{Kind: Exited, Value: int64(ws), ByDeadline: g.byDeadline})
+			_ = send(Message{Kind: Exited, Value: int64(ws), ByDeadline: g.byDeadline})
 		}
 	}
 }
@@ -223,10 +227,10 @@ func (g *guard) finish() {
 	g.mu.Unlock()
 	if !g.hold {
 		g.unlock()
-		send(Message{Kind: Empty})
+		_ = send(Message{Kind: Empty})
 		return
 	}
-	send(Message{Kind: Empty})
+	_ = send(Message{Kind: Empty})
 	<-g.freed
 	g.unlock()
 }

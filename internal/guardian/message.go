@@ -26,7 +26,7 @@ const (
 )
 
 // From the guardian to the supervisor. The end of the connection without Failed or Empty before
-// it means that the guardian was killed.
+// it means that the guardian was killed. If Starting was the last, nobody knows whether the command ran.
 const (
 	// Started: the command was executed; Value is its pid, Guardian the guardian's.
 	Started Kind = iota + 100
@@ -38,6 +38,8 @@ const (
 	Empty
 	// Waiting is the first: the guardian, whose pid is Guardian, lives, and starts nothing before Arm.
 	Waiting
+	// Starting: the command is executed now, unless Failed follows.
+	Starting
 )
 
 // Leftovers says what becomes of processes that outlive the command's main process (rule L7).

@@ -30,7 +30,7 @@ func ward(cgroupPath, locks string, args []string) error {
 	}
 	pid, err := startGuardian(locked, append([]string{Name, os.Args[1], cgroupPath}, args...))
 	if err != nil {
-		send(Message{Kind: Failed, Value: int64(errnoOf(err))})
+		_ = send(Message{Kind: Failed, Value: int64(errnoOf(err))})
 		return nil
 	}
 	// The connection and the command's output are not the warden's. The locks are: should the guardian be

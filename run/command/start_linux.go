@@ -37,7 +37,8 @@ func CgroupNamed(name string, key lease.Key, runID string) string {
 }
 
 // Start starts a guardian and, below it, the command. When it returns without an error, the command has been
-// executed. An error is a *StartError; then neither of them is left. Start is safe for concurrent use.
+// executed, or may have been if the guardian was killed just then: the Process has ended, and its Exit says so. An
+// error is a *StartError: the command was not executed, and nothing is left. Start is safe for concurrent use.
 func Start(s Spec) (*Process, error) {
 	if err := s.check(); err != nil {
 		return nil, &StartError{StatusFault, fmt.Sprint(s.Args), err}
@@ -60,34 +61,55 @@ func Start(s Spec) (*Process, error) {
 	if s.Renewed != nil {
 		s.Deadline = s.Renewed()
 	}
+	return p.begin(s, path)
+}
+
+// begin has the guardian start the command.
+func (p *Process) begin(s Spec, path string) (*Process, error) {
+	name := s.Args[0]
 	if err := p.arm(s); err != nil {
 		p.abandon()
 		return nil, &StartError{StatusFault, name, err}
 	}
 	m, err := p.answer(s.Deadline.Kill)
-	switch {
-	case err != nil:
-		p.abandon()
-		return nil, &StartError{StatusFault, name, fmt.Errorf("the guardian did not start the command: %w", err)}
-	case m.Kind == guardian.Failed:
-		p.abandon()
-		return nil, startError(name, missing(path, s.Dir, syscall.Errno(m.Value)))
+	if err == nil && m.Kind == guardian.Started {
+		p.pid, p.guardian = int(m.Value), helperOf(int(m.Guardian))
+		p.bounds.open(p.enforce)
+		go p.watch()
+		return p, nil
 	}
-	p.pid, p.guardian = int(m.Value), helperOf(int(m.Guardian))
-	p.bounds.open(p.enforce)
-	go p.watch()
-	return p, nil
+	if errors.Is(err, io.EOF) {
+		p.awaitWarden() // which kills what the guardian has left, and knows how that ended
+	}
+	said, how := p.abandon()
+	if said == (guardian.Message{}) {
+		said = m
+	}
+	switch said.Kind {
+	case guardian.Failed:
+		return nil, startError(name, missing(path, s.Dir, syscall.Errno(said.Value)))
+	case guardian.Starting, guardian.Started:
+		p.endUnheard(s.Deadline, fmt.Errorf("the command may have run, and was killed: its guardian did not say that it had started (%s): %w", how, err))
+		return p, nil
+	}
+	return nil, &StartError{StatusFault, name, fmt.Errorf("the guardian did not start the command (%s): %w", how, err)}
 }
 
 // startTime bounds how long an exec may hang (on a dead file server) where no deadline does.
 const startTime = time.Minute
 
-// answer waits for the guardian to say whether the command was executed, at most until the deadline.
-func (p *Process) answer(kill time.Duration) (m guardian.Message, err error) {
-	for m.Kind = guardian.Waiting; m.Kind == guardian.Waiting && err == nil; {
-		m, err = p.first(kill)
+// answer waits for the guardian to say whether the command was executed, at most until the deadline. With an error it
+// returns what the guardian said last.
+func (p *Process) answer(kill time.Duration) (last guardian.Message, err error) {
+	for {
+		m, err := p.first(kill)
+		if err != nil {
+			return last, err
+		}
+		if last = m; m.Kind != guardian.Waiting && m.Kind != guardian.Starting {
+			return last, nil
+		}
 	}
-	return m, err
 }
 
 // first waits for the guardian's next message while it starts. It continues processes that were stopped before that.
@@ -257,6 +279,10 @@ func (p *Process) arm(s Spec) error {
 func (p *Process) receive() (guardian.Message, error) {
 	var b [guardian.MessageSize]byte
 	n, err := p.sock.Read(b[:])
+	if errors.Is(err, unix.ECONNRESET) {
+		// It ended with a message of ours unread, which is told before what it said last.
+		n, err = p.sock.Read(b[:])
+	}
 	if err != nil {
 		return guardian.Message{}, err
 	}
