@@ -69,6 +69,9 @@ type Message struct {
 	As        Identity
 	Umask     int32 // negative: the guardian's
 	Nice      int8  // added to the command's; 0: nothing
+	// Foreground is the group of processes in the foreground of the terminal at standard input, which
+	// the command's group is to replace; 0: none.
+	Foreground int32
 }
 
 // An Identity is the user and the groups that the command runs as.

@@ -18,6 +18,7 @@ import (
 // watch passes on what the guardian says, until it has ended.
 func (p *Process) watch() {
 	defer close(p.reaped)
+	defer p.leaveTerminal()
 	defer p.bounds.close()
 	var why error
 	for {
@@ -28,6 +29,7 @@ func (p *Process) watch() {
 		}
 		switch m.Kind {
 		case guardian.Exited:
+			p.takeTerminal()
 			// The supervisor only ever kills for the deadline: an exit is the command's own.
 			ws := unix.WaitStatus(m.Value)
 			p.exited <- exitOf(ws, m.ByDeadline || p.overdue.Load() && ws.Signaled())
@@ -133,6 +135,7 @@ func (p *Process) abandon() (said guardian.Message, how string) {
 	p.killRemains()
 	p.awaitWarden()
 	how = p.reap()
+	p.leaveTerminal()
 	p.bounds.close()
 	if p.madeCgroup {
 		_ = cgroup.Remove(p.cgroup)

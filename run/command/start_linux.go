@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	ossignal "os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -161,6 +163,9 @@ func (s Spec) check() error {
 	if s.Umask != nil && (*s.Umask < 0 || *s.Umask > 0o777) {
 		return fmt.Errorf("umask %#o: want 0 to 0777", *s.Umask)
 	}
+	if slices.ContainsFunc(s.Descriptors, func(fd int) bool { return fd < 3 }) {
+		return fmt.Errorf("descriptors %v: want numbers above 2", s.Descriptors)
+	}
 	if s.Nice < -20 || s.Nice > 19 {
 		return fmt.Errorf("nice %d: want -20 to 19", s.Nice)
 	}
@@ -199,15 +204,15 @@ func (s Spec) guard(path, group string) (*Process, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "supervisor")
 	defer theirs.Close()
 
-	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: group, sock: ours,
+	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: group, sock: ours, terminal: s.terminal(),
 		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
 	files, closeNull, err := s.files(theirs)
 	if err == nil {
 		defer closeNull()
-		argv := append([]string{guardian.Warden, s.RunID, orDash(p.cgroup), strconv.Itoa(len(s.Locks)), path}, s.Args...)
+		argv := append([]string{guardian.Warden, s.RunID, orDash(p.cgroup), guardian.Numbers(s.descriptors()), strconv.Itoa(len(s.Locks)), path}, s.Args...)
+		own := &syscall.SysProcAttr{Setsid: p.terminal == nil, Setpgid: p.terminal != nil}
 		var pid int
-		pid, err = forkWarden(argv, &syscall.ProcAttr{Dir: s.Dir,
-			Env: withRun(s.Env, s.Key, s.RunID), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+		pid, err = forkWarden(argv, &syscall.ProcAttr{Dir: s.Dir, Env: withRun(s.Env, s.Key, s.RunID), Files: files, Sys: own})
 		p.warden = helperOf(pid)
 	}
 	if err != nil {
@@ -246,7 +251,18 @@ func (s Spec) files(sock *os.File) (fds []uintptr, closeNull func(), err error) 
 	for _, f := range s.Locks {
 		fds = append(fds, f.Fd())
 	}
+	for _, fd := range s.descriptors() {
+		fds = append(fds, uintptr(fd))
+	}
 	return fds, closeNull, nil
+}
+
+// descriptors are what the command inherits besides: another user's has none that this one's caller opened.
+func (s Spec) descriptors() []int {
+	if s.User != nil {
+		return nil
+	}
+	return s.Descriptors
 }
 
 // arm makes the run's control group, while the guardian is still initialising, and tells it to begin.
@@ -267,6 +283,10 @@ func (p *Process) arm(s Spec) error {
 		Umask: -1, Nice: int8(s.Nice)}
 	if s.Umask != nil {
 		m.Umask = int32(*s.Umask)
+	}
+	if p.terminal != nil {
+		m.Foreground = int32(unix.Getpgrp())
+		ossignal.Ignore(unix.SIGTTOU) // in the background this process is to print, and to take the terminal back
 	}
 	if s.User != nil {
 		m.As = guardian.Identity{Set: true, UID: s.User.UID, GID: s.User.GID}

@@ -42,6 +42,10 @@ type Target struct {
 	// Stdout and Stderr, with Stdio, replace this process's own. Attempt closes them once the command has them.
 	// Default: this process's own.
 	Stdout, Stderr *os.File
+	// Descriptors and Foreground, with Stdio, are like Spec's. Attempt closes the descriptors once the command has them:
+	// a Target with some is good for one attempt.
+	Descriptors []int
+	Foreground  bool
 	// Input, without Stdio, is the command's standard input. Default: none.
 	Input []byte
 	// Signals are forwarded to the command's process group while it runs. Default: none.
@@ -81,6 +85,11 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	defer leave()
 	p, err := Start(t.spec(c, out, given))
 	out.started()
+	if err == nil {
+		for _, fd := range t.Descriptors {
+			_ = syscall.Close(fd)
+		}
+	}
 	if c.Lock != nil {
 		c.Lock.Close()
 	}
@@ -122,6 +131,9 @@ func (t Target) spec(c run.Call, out *output, given []string) Spec {
 		Stdin: out.stdin, Stdout: out.stdout, Stderr: out.stderr,
 		Deadline: deadline(), Renewed: deadline,
 		Leftovers: t.Leftovers, LeftoverGrace: t.LeftoverGrace}
+	if t.Stdio {
+		s.Descriptors, s.Foreground = t.Descriptors, t.Foreground
+	}
 	if c.Lock != nil {
 		s.Locks = []*os.File{c.Lock}
 		s.HoldLocks = true
@@ -220,6 +232,9 @@ func (t Target) attend(ctx context.Context, p *Process, c run.Call) (e ending) {
 	ended := func(x Exit) {
 		e.Exit, exited = x, nil
 		e.stopped = e.stopped || x.ByDeadline
+		if sig := p.typed(x); sig != nil && e.forwarded == nil {
+			e.forwarded = sig
+		}
 		late = time.After(cmp.Or(t.LeftoversAfter, leftoversAfter))
 	}
 	// The main process's own end fixes the outcome (rule L7), also where it is heard of only now.
