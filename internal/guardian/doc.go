@@ -42,6 +42,9 @@ func IsGuard(arg0 string) bool { return arg0 == Name || arg0 == Warden }
 // that name (pkill dibs) does not reach it too.
 const wardenComm = "warden"
 
+// Stuck is the name in the kernel of a guardian, or a warden, that has killed in vain: something hangs in the kernel.
+const Stuck = "dibs-stuck"
+
 // RunID is the environment variable in which a command, all that it starts, and its guardian
 // carry the id of their run.
 const RunID = "DIBS_RUN_ID"

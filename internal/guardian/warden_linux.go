@@ -84,7 +84,10 @@ func await(guardian int, cgroupPath string) (status int) {
 			}
 			_, _ = Tree{Root: os.Getpid()}.Kill()
 			time.Sleep(wait)
-			wait, options = min(2*wait, 64*time.Millisecond), syscall.WNOHANG
+			if wait == longestWait/2 {
+				sayStuck()
+			}
+			wait, options = min(2*wait, longestWait), syscall.WNOHANG
 		}
 		if errors.Is(awaitDead(options), syscall.ECHILD) {
 			if cgroupPath != "-" {
@@ -105,6 +108,12 @@ func await(guardian int, cgroupPath string) (status int) {
 		}
 	}
 }
+
+// longestWait is the pause between rounds that grows no more.
+const longestWait = 64 * time.Millisecond
+
+// sayStuck has contenders see that something survives SIGKILL. The name is the process's, whichever thread says it.
+func sayStuck() { _ = os.WriteFile("/proc/self/comm", []byte(Stuck), 0) }
 
 // rename is for ps, instead of "exe".
 func rename(to string) {

@@ -67,6 +67,8 @@ func (p *Process) Reaped() <-chan struct{} { return nil }
 
 func (p *Process) remains() []int { return nil }
 
+func stuck(lease.Key, string) []int { return nil }
+
 func (p *Process) typed(Exit) os.Signal { return nil }
 
 // Leftovers lists the living processes of the command.

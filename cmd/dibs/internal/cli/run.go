@@ -337,7 +337,7 @@ func (r *runner) run() report {
 	f.OnStart = func(run.Record) { r.signals.start() }
 	target := command.Target{Args: r.args, Env: r.ping.hidden(r.inner.Environ(os.Environ())), Enter: r.inner.Enter, Stdio: true, Signals: r.signals.toCommand,
 		Descriptors: r.descriptors, Foreground: whole && !piped(os.Stdout) && !piped(os.Stderr),
-		Leftovers: backend.Leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
+		Leftovers: backend.Leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids, OnStuck: r.stuckPids}
 	f.Target = relayed{signals: r.signals, Target: target}
 	if !r.noOutput && r.place.History != nil {
 		r.echo = &echo{Target: target, stderr: r.stderr}
@@ -359,6 +359,10 @@ func (r *runner) holder(key lease.Key, runID string) lease.Holder {
 	h := r.place.Self
 	h.Cgroup = command.CgroupFor(key, runID)
 	return h
+}
+
+func (r *runner) stuckPids(pids []int) {
+	fmt.Fprintf(r.stderr, "dibs: %s: waiting for processes of an earlier run, which hang in the kernel and survive SIGKILL: %v\n", r.key, pids)
 }
 
 func (r *runner) leftoverPids(_ int, pids []int) {
