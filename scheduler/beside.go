@@ -88,7 +88,7 @@ func (d *beside) closeDead(ctx context.Context) {
 			continue
 		}
 		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, d.b.now().Truncate(time.Microsecond)
-		r.Reason = fmt.Sprintf("%s pid %d is gone without a report", r.Host, r.PID)
+		r.Reason = fmt.Sprintf("%s pid %d lost its lease and did not report", r.Host, r.PID)
 		if a, err := d.b.Book.Close(ctx, tick.CloseRequest{Run: r}); err == nil && a.Status == tick.Won {
 			d.notifier.ended(r, "", nil) // the key was ours: nobody else concluded it
 		}

@@ -62,7 +62,7 @@ func (n *notifier) ended(r run.Record, heldBy string, output []byte) {
 func (n *notifier) crashed(t tick.Tick) {
 	n.ended(run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
 		Started: t.Started, Ended: n.b.now(), Outcome: run.Crashed, Inferred: true,
-		Reason: fmt.Sprintf("%s is gone without a report; its tick is run again", t.Claimant)}, "", nil)
+		Reason: fmt.Sprintf("%s lost its lease and did not report; its tick is run again", t.Claimant)}, "", nil)
 }
 
 // news is what an outcome means to hooks, once the store has it.

@@ -37,7 +37,7 @@ func (rp *reaper) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answe
 
 // crashed records the end of a run whose lease lapsed without an outcome. The run's own late report amends it.
 func (rp *reaper) crashed(ctx context.Context, t tick.Tick) error {
-	gone := fmt.Sprintf("%s is gone without a report", t.Claimant)
+	gone := fmt.Sprintf("%s lost its lease and did not report", t.Claimant)
 	r := run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
 		Started: t.Started, Ended: rp.b.now(), Outcome: run.Crashed, Inferred: true, Reason: rp.concluded(gone)}
 	a, err := rp.b.Book.Close(ctx, tick.CloseRequest{Claim: t.Lease, Run: r})

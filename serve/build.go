@@ -150,6 +150,10 @@ func (s *service) command(spec *job.Spec, env []string) (run.Target, error) {
 		OnLeftovers: func(_ int, pids []int) {
 			home.Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
 				Reason: fmt.Sprintf("the command has ended, but processes that it started still run, so its lease is still held: %v", pids)})
+		},
+		OnStuck: func(pids []int) {
+			home.Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
+				Reason: fmt.Sprintf("a run waits for processes of an earlier one, which hang in the kernel and survive SIGKILL: %v", pids)})
 		}}
 	var err error
 	t.ExtraEnv, t.User, err = s.identity(c)

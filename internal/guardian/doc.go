@@ -19,16 +19,21 @@
 package guardian
 
 // Name is the zeroth argument of a guardian, by which it is known, to itself and in /proc. The
-// first is the run id; the second the run's cgroup, or "-"; then come the command's path and
-// its arguments.
+// first is the run id; the second the run's cgroup, or "-"; the third what is inherited (see
+// Numbers); then come the command's path and its arguments.
 const Name = "dibs-guardian"
 
-// Socket is the descriptor of the guardian's connection. Locks follow it.
+// Socket is the descriptor of the guardian's connection. Locks follow it, then what the command inherits.
 const Socket = 3
 
-// Warden is the zeroth argument of a warden. The first and second are as of a guardian, the third is
-// the number of locks, then come path and arguments.
+// Warden is the zeroth argument of a warden. The others are as of a guardian, but for the number of locks
+// before the command's path.
 const Warden = "dibs-warden"
+
+// usher is the zeroth argument of a process that puts itself into its terminal's foreground, and then becomes
+// the command. The first is the descriptor to which it writes why it could not; the second the group
+// that has the foreground; then come path and arguments.
+const usher = "dibs-usher"
 
 // IsGuard says whether the zeroth argument of a process is a guardian's or a warden's.
 func IsGuard(arg0 string) bool { return arg0 == Name || arg0 == Warden }
@@ -36,6 +41,9 @@ func IsGuard(arg0 string) bool { return arg0 == Name || arg0 == Warden }
 // wardenComm is the warden's name in the kernel. It does not begin as dibs does, so that a signal to all processes of
 // that name (pkill dibs) does not reach it too.
 const wardenComm = "warden"
+
+// Stuck is the name in the kernel of a guardian, or a warden, that has killed in vain: something hangs in the kernel.
+const Stuck = "dibs-stuck"
 
 // RunID is the environment variable in which a command, all that it starts, and its guardian
 // carry the id of their run.

@@ -18,10 +18,12 @@ const fault = 125
 func Main() {
 	ready = true
 	switch {
-	case len(os.Args) >= 6 && os.Args[0] == Warden:
-		end(ward(os.Args[2], os.Args[3], os.Args[4:]))
-	case len(os.Args) >= 5 && os.Args[0] == Name:
-		end(serve(os.Args[2], os.Args[3], os.Args[4:]))
+	case len(os.Args) >= 7 && os.Args[0] == Warden:
+		end(ward(os.Args[2], os.Args[3], os.Args[4], os.Args[5:]))
+	case len(os.Args) >= 6 && os.Args[0] == Name:
+		end(serve(os.Args[2], os.Args[3], os.Args[4], os.Args[5:]))
+	case len(os.Args) >= 5 && os.Args[0] == usher:
+		show(os.Args[1], os.Args[2], os.Args[3], os.Args[4:])
 	}
 }
 
@@ -44,6 +46,7 @@ type guard struct {
 	policy Leftovers
 	grace  time.Duration
 	locks  []int
+	given  []given // what the command inherits besides
 	arm    Message // the command, its user and its limits
 
 	mu    sync.Mutex
@@ -64,7 +67,7 @@ type guard struct {
 	freeOnce sync.Once
 }
 
-func serve(cgroupPath, path string, args []string) error {
+func serve(cgroupPath, numbers, path string, args []string) error {
 	// The command dies with the thread that started it (PDEATHSIG is per thread,
 	// golang/go#27505). This is the main thread, and it stays until the process ends.
 	runtime.LockOSThread()
@@ -86,7 +89,7 @@ func serve(cgroupPath, path string, args []string) error {
 	if err != nil {
 		return err
 	}
-	send(Message{Kind: Waiting, Guardian: int64(os.Getpid())})
+	_ = send(Message{Kind: Waiting, Guardian: int64(os.Getpid())})
 	arm, err := awaitArm()
 	if err != nil {
 		return err
@@ -99,6 +102,9 @@ func serve(cgroupPath, path string, args []string) error {
 	for i := range int(arm.Locks) {
 		g.locks = append(g.locks, Socket+1+i)
 	}
+	if g.given, err = parseGiven(numbers, Socket+2+len(g.locks)); err != nil {
+		return err
+	}
 	// Before there is a command: watch may get to it only after this process was stopped.
 	if err := g.setTimer(); err != nil {
 		return err
@@ -106,7 +112,7 @@ func serve(cgroupPath, path string, args []string) error {
 	go g.watch()
 	if err := g.start(path, args); err != nil {
 		g.removeCgroup()
-		send(Message{Kind: Failed, Value: int64(errnoOf(err))})
+		_ = send(Message{Kind: Failed, Value: int64(errnoOf(err))})
 		return nil
 	}
 	g.reap()
@@ -126,13 +132,8 @@ func ignoreSignals() {
 
 // start executes the command in a group, and where there is one a cgroup, of its own.
 func (g *guard) start(path string, args []string) error {
-	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2},
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: g.files(),
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
-	if g.policy != Leave && !g.arm.As.Set { // another user must not be able to free the lock
-		for _, fd := range g.locks {
-			attr.Files = append(attr.Files, uintptr(fd))
-		}
-	}
 	if as := g.arm.As; as.Set {
 		attr.Sys.Credential = &syscall.Credential{Uid: as.UID, Gid: as.GID, Groups: as.Group[:as.Groups]}
 	}
@@ -150,15 +151,20 @@ func (g *guard) start(path string, args []string) error {
 	if !g.inTime() {
 		return syscall.ETIME
 	}
+	// The command may kill this process before it can tell that it has started it.
+	if err := send(Message{Kind: Starting}); err != nil {
+		return err // the supervisor has given up
+	}
 	// Not under the mutex: while an exec hangs (on a dead file server), the deadline is kept.
-	pid, err := syscall.ForkExec(path, args, attr)
+	pid, err := g.execute(path, args, attr)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without #!, which execvp(3) hands to the shell
 		path, args = "/bin/sh", append([]string{"/bin/sh", path}, args[1:]...)
-		pid, err = syscall.ForkExec(path, args, attr)
+		pid, err = g.execute(path, args, attr)
 	}
 	if err != nil {
 		return err
 	}
+	g.leaveTerminal(pid)
 	if g.arm.Nice != 0 {
 		// The guardian's own stays as it is: it has to be in time. What the command has started
 		// before this is in its group.
@@ -172,7 +178,8 @@ func (g *guard) start(path string, args []string) error {
 		g.terminate()
 	}
 	_ = nullStdio()
-	send(Message{Kind: Started, Value: int64(pid), Guardian: int64(os.Getpid())})
+	closeGiven(g.given)
+	_ = send(Message{Kind: Started, Value: int64(pid), Guardian: int64(os.Getpid())})
 	return nil
 }
 
@@ -209,7 +216,7 @@ func (g *guard) reapDead() (main bool) {
 		}
 		if pid == g.main && !g.ended {
 			main, g.ended = true, true
-			send(Message{Kind: Exited, Value: int64(ws), ByDeadline: g.byDeadline})
+			_ = send(Message{Kind: Exited, Value: int64(ws), ByDeadline: g.byDeadline})
 		}
 	}
 }
@@ -223,10 +230,10 @@ func (g *guard) finish() {
 	g.mu.Unlock()
 	if !g.hold {
 		g.unlock()
-		send(Message{Kind: Empty})
+		_ = send(Message{Kind: Empty})
 		return
 	}
-	send(Message{Kind: Empty})
+	_ = send(Message{Kind: Empty})
 	<-g.freed
 	g.unlock()
 }

@@ -31,5 +31,8 @@ func receive() (Message, error) {
 	return Decode(b[:n])
 }
 
-// send tells the supervisor; a dead one is noticed by watch.
-func send(m Message) { _, _ = syscall.Write(Socket, m.Encode()) }
+// send tells the supervisor; a dead one is noticed by watch, too.
+func send(m Message) error {
+	_, err := syscall.Write(Socket, m.Encode())
+	return err
+}

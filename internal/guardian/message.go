@@ -26,7 +26,7 @@ const (
 )
 
 // From the guardian to the supervisor. The end of the connection without Failed or Empty before
-// it means that the guardian was killed.
+// it means that the guardian was killed. If Starting was the last, nobody knows whether the command ran.
 const (
 	// Started: the command was executed; Value is its pid, Guardian the guardian's.
 	Started Kind = iota + 100
@@ -38,6 +38,8 @@ const (
 	Empty
 	// Waiting is the first: the guardian, whose pid is Guardian, lives, and starts nothing before Arm.
 	Waiting
+	// Starting: the command is executed now, unless Failed follows.
+	Starting
 )
 
 // Leftovers says what becomes of processes that outlive the command's main process (rule L7).
@@ -67,6 +69,9 @@ type Message struct {
 	As        Identity
 	Umask     int32 // negative: the guardian's
 	Nice      int8  // added to the command's; 0: nothing
+	// Foreground is the group of processes in the foreground of the terminal at standard input, which
+	// the command's group is to replace; 0: none.
+	Foreground int32
 }
 
 // An Identity is the user and the groups that the command runs as.

@@ -64,10 +64,18 @@ func prctl(option, arg uintptr) error {
 }
 
 // ignore has the kernel drop a signal.
-func ignore(s syscall.Signal) {
-	action := [8]uintptr{1} // SIG_IGN; no flags, an empty mask
-	_, _ = call("rt_sigaction", syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+func ignore(s syscall.Signal) { disposition(s, sigIgnore) }
+
+// disposition says what the kernel does with a signal, and returns what it did before.
+func disposition(s syscall.Signal, to sigaction) (before sigaction) {
+	_, _ = call("rt_sigaction", syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&to)), uintptr(unsafe.Pointer(&before)), 8, 0)
+	return before
 }
+
+// A sigaction is the kernel's, with handler, flags and mask.
+type sigaction [8]uintptr
+
+var sigIgnore = sigaction{1} // SIG_IGN; no flags, an empty mask
 
 // newTimer makes a timer on the boot clock, readable when it has expired.
 func newTimer() (int, error) {
@@ -130,15 +138,29 @@ func closeOnExec() error {
 	if err == nil {
 		return nil
 	}
-	d, err := os.Open("/proc/self/fd") // Linux before 5.11
+	return eachDescriptor(Socket, syscall.CloseOnExec) // Linux before 5.11
+}
+
+// closeInherited closes the descriptors from a number on that this process was started with, and that it is not to
+// have. Those that the runtime has opened itself are closed on exec.
+func closeInherited(from int) error {
+	return eachDescriptor(from, func(fd int) {
+		if flags, err := call("fcntl", syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0, 0, 0); err == nil && flags&syscall.FD_CLOEXEC == 0 {
+			_ = syscall.Close(fd)
+		}
+	})
+}
+
+func eachDescriptor(from int, do func(fd int)) error {
+	d, err := os.Open("/proc/self/fd")
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	names, err := d.Readdirnames(-1)
 	for _, name := range names {
-		if fd, err := strconv.Atoi(name); err == nil && fd >= Socket {
-			syscall.CloseOnExec(fd)
+		if fd, err := strconv.Atoi(name); err == nil && fd >= from {
+			do(fd)
 		}
 	}
 	return err

@@ -12,38 +12,53 @@ type Tree struct{ Root, Spare int }
 
 // Living lists the processes of the tree that live.
 func (t Tree) Living() []proc.Stat {
-	living, _ := t.living()
-	return living
+	all, _ := proc.All()
+	return t.of(all)
 }
 
-func (t Tree) living() ([]proc.Stat, error) {
+// of lists them among all.
+func (t Tree) of(all []proc.Stat) (living []proc.Stat) {
 	if t.Root <= 1 { // below these is everything
-		return nil, nil
+		return nil
 	}
-	all, err := proc.Descendants(t.Root)
-	living := all[:0]
-	for _, p := range all {
+	for _, p := range proc.Below(all, func(s proc.Stat) bool { return s.Parent == t.Root }) {
 		if p.PID != t.Spare {
 			living = append(living, p)
 		}
 	}
-	return living, err
+	return living
 }
 
 // Kill kills once what it finds, and says how many processes these were; an error is that there may be
 // more. Whole groups are killed in one
 // piece, so that a process which forks faster than /proc is read does not get away.
 func (t Tree) Kill() (found int, err error) {
-	left, err := t.living()
-	own, groupErr := syscall.Getpgid(t.Root) // the warden's group, in which the guardian is too
+	all, err := proc.All()
+	left := t.of(all)
+	others := othersGroups(all, left)
 	for _, p := range left {
-		// A group is within a session, and the sessions below Root are all the run's.
-		if groupErr == nil && p.Group != own && p.Group > 1 {
+		if p.Group > 1 && !others[p.Group] {
 			_ = syscall.Kill(-p.Group, syscall.SIGKILL)
 		}
 		_ = syscall.Kill(p.PID, syscall.SIGKILL)
 	}
 	return len(left), err
+}
+
+// othersGroups are the groups of living processes that are not left to be killed: those of warden and guardian, and
+// where the command has the terminal, any group of the caller's session that a process of it has joined.
+func othersGroups(all, left []proc.Stat) map[int]bool {
+	ours := map[int]bool{}
+	for _, p := range left {
+		ours[p.PID] = true
+	}
+	others := map[int]bool{}
+	for _, p := range all {
+		if p.Alive() && !ours[p.PID] {
+			others[p.Group] = true
+		}
+	}
+	return others
 }
 
 // Terminate sends TERM to the whole tree, the group main first; CONT lets what is stopped hear it.

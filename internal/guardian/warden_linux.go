@@ -14,8 +14,20 @@ import (
 // ward is the life of a warden: it starts the guardian, and waits for it to end. A guardian that ends
 // well leaves nothing behind, or what it was told to leave. When one was killed, its orphans come to
 // the warden, whatever session and environment they have, and the warden kills them all.
-func ward(cgroupPath, locks string, args []string) error {
+func ward(cgroupPath, numbers, locks string, args []string) error {
 	ignoreSignals()
+	locked, err := strconv.Atoi(locks)
+	if err != nil {
+		return err
+	}
+	given, err := parseGiven(numbers, Socket+1+locked)
+	if err != nil {
+		return err
+	}
+	// Readers of a pipe that the supervisor has got from anybody must see its end.
+	if err := closeInherited(Socket + 1 + locked + len(given)); err != nil {
+		return err
+	}
 	if err := closeOnExec(); err != nil {
 		return err
 	}
@@ -24,18 +36,15 @@ func ward(cgroupPath, locks string, args []string) error {
 	}
 	rename(wardenComm)
 	_ = prctl(prSetDeathSignal, uintptr(syscall.SIGCONT)) // should it be stopped when the supervisor dies
-	locked, err := strconv.Atoi(locks)
+	pid, err := startGuardian(locked, given, append([]string{Name, os.Args[1], cgroupPath, numbers}, args...))
 	if err != nil {
-		return err
-	}
-	pid, err := startGuardian(locked, append([]string{Name, os.Args[1], cgroupPath}, args...))
-	if err != nil {
-		send(Message{Kind: Failed, Value: int64(errnoOf(err))})
+		_ = send(Message{Kind: Failed, Value: int64(errnoOf(err))})
 		return nil
 	}
 	// The connection and the command's output are not the warden's. The locks are: should the guardian be
 	// killed, they are held until what it left is gone.
 	_ = syscall.Close(Socket)
+	closeGiven(given)
 	if err := nullStdio(); err != nil {
 		return err
 	}
@@ -45,7 +54,7 @@ func ward(cgroupPath, locks string, args []string) error {
 
 // startGuardian hands on all descriptors, and after the locks the reading end of a pipe that ends with
 // the warden: when nobody is there any more to catch its orphans, the guardian kills everything.
-func startGuardian(locks int, argv []string) (pid int, err error) {
+func startGuardian(locks int, inherited []given, argv []string) (pid int, err error) {
 	var pipe [2]int
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
 		return 0, err
@@ -57,6 +66,9 @@ func startGuardian(locks int, argv []string) (pid int, err error) {
 		files = append(files, uintptr(fd))
 	}
 	files = append(files, uintptr(pipe[0]))
+	for _, g := range inherited {
+		files = append(files, uintptr(g.fd))
+	}
 	return syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Env: os.Environ(), Files: files})
 }
 
@@ -72,7 +84,10 @@ func await(guardian int, cgroupPath string) (status int) {
 			}
 			_, _ = Tree{Root: os.Getpid()}.Kill()
 			time.Sleep(wait)
-			wait, options = min(2*wait, 64*time.Millisecond), syscall.WNOHANG
+			if wait == longestWait/2 {
+				sayStuck()
+			}
+			wait, options = min(2*wait, longestWait), syscall.WNOHANG
 		}
 		if errors.Is(awaitDead(options), syscall.ECHILD) {
 			if cgroupPath != "-" {
@@ -93,6 +108,12 @@ func await(guardian int, cgroupPath string) (status int) {
 		}
 	}
 }
+
+// longestWait is the pause between rounds that grows no more.
+const longestWait = 64 * time.Millisecond
+
+// sayStuck has contenders see that something survives SIGKILL. The name is the process's, whichever thread says it.
+func sayStuck() { _ = os.WriteFile("/proc/self/comm", []byte(Stuck), 0) }
 
 // rename is for ps, instead of "exe".
 func rename(to string) {

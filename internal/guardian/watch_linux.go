@@ -186,18 +186,25 @@ func (g *guard) killPause() time.Duration {
 	if !g.doomed || g.empty {
 		return -1
 	}
-	return min(time.Millisecond<<g.rounds, 64*time.Millisecond)
+	return time.Millisecond << g.rounds
 }
+
+// longest is the round after which the pause grows no more.
+const longest = 6
 
 func (g *guard) killRound() {
 	g.mu.Lock()
 	due := g.doomed && !g.empty
+	stuck := due && g.rounds == longest-1
 	if due {
-		g.rounds = min(g.rounds+1, 6)
+		g.rounds = min(g.rounds+1, longest)
 	}
 	g.mu.Unlock()
 	if due {
 		g.killTree()
+	}
+	if stuck {
+		sayStuck()
 	}
 }
 

@@ -12,6 +12,9 @@
 //
 //	supervisor ── warden (own session, subreaper) ── guardian (subreaper) ── command (own group, and cgroup if possible)
 //
+// A command that has the terminal (Spec.Foreground) is in the supervisor's session, in the terminal's foreground. So
+// is the warden, in a group of its own; the guardian leaves the session once it has started the command.
+//
 // The supervisor is the process that calls Start. Between it and the command stands a guardian, the same binary
 // executed again. The guardian kills everything at once when the supervisor dies, and at the deadline when the
 // supervisor is stopped or does not renew. If the guardian is killed, the kernel kills the command; the command's

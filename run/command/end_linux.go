@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/guardian"
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 	"github.com/dibs-run/dibs/internal/guardian/proc"
@@ -17,20 +18,18 @@ import (
 // watch passes on what the guardian says, until it has ended.
 func (p *Process) watch() {
 	defer close(p.reaped)
+	defer p.leaveTerminal()
 	defer p.bounds.close()
 	var why error
 	for {
 		m, err := p.receive()
-		if errors.Is(err, unix.ECONNRESET) {
-			// It ended with a message of ours unread, which is told before what it said last.
-			m, err = p.receive()
-		}
 		if err != nil {
 			why = err
 			break
 		}
 		switch m.Kind {
 		case guardian.Exited:
+			p.takeTerminal()
 			// The supervisor only ever kills for the deadline: an exit is the command's own.
 			ws := unix.WaitStatus(m.Value)
 			p.exited <- exitOf(ws, m.ByDeadline || p.overdue.Load() && ws.Signaled())
@@ -128,18 +127,44 @@ func (p *Process) killRemains() {
 }
 
 // abandon ends a guardian that has started nothing, or has not said so in time, and removes what was
-// made for it.
-func (p *Process) abandon() {
-	p.sock.Close() // from now on it starts nothing
+// made for it. It returns the last message that nobody had read yet, if any, and how the guardian ended.
+func (p *Process) abandon() (said guardian.Message, how string) {
+	p.disconnect()
 	p.killRemains()
 	p.killGuards()
 	p.killRemains()
 	p.awaitWarden()
-	_ = p.reap()
+	how = p.reap()
+	p.leaveTerminal()
 	p.bounds.close()
 	if p.madeCgroup {
 		_ = cgroup.Remove(p.cgroup)
 	}
+	for {
+		m, err := p.receive()
+		if err != nil {
+			p.sock.Close()
+			return said, how
+		}
+		said = m
+	}
+}
+
+// disconnect ends the connection both ways: from now on the guardian starts nothing. What it has said can still be
+// read.
+func (p *Process) disconnect() {
+	_ = p.sock.SetReadDeadline(time.Time{})
+	if raw, err := p.sock.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+}
+
+// endUnheard ends an abandoned process of which nobody knows whether its command ran.
+func (p *Process) endUnheard(d Deadline, why error) {
+	p.told.Store(true)
+	p.exited <- Exit{Status: StatusFault, ByDeadline: d.Kill != 0 && clock.System.Boot() >= d.Kill, Err: why}
+	close(p.empty)
+	close(p.reaped)
 }
 
 // awaitWarden waits for the warden to end, which has nothing left to do, but does not reap it. One that

@@ -41,6 +41,9 @@ var parts = map[string]func([]string){
 	"supervise": supervise,
 	"detach":    detach,
 	"hop":       hop,
+	"sit":       sit,
+	"join":      join,
+	"pass":      pass,
 }
 
 // detach starts a command in a session of its own and ends, which leaves it to a subreaper.

@@ -5,6 +5,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"syscall"
 	"time"
@@ -65,6 +66,10 @@ func (p *Process) Empty() <-chan struct{} { return nil }
 func (p *Process) Reaped() <-chan struct{} { return nil }
 
 func (p *Process) remains() []int { return nil }
+
+func stuck(lease.Key, string) []int { return nil }
+
+func (p *Process) typed(Exit) os.Signal { return nil }
 
 // Leftovers lists the living processes of the command.
 func (p *Process) Leftovers() []int { return nil }

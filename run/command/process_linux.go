@@ -22,6 +22,7 @@ type Process struct {
 	run, cgroup      string
 	madeCgroup       bool
 	sock             *os.File
+	terminal         *os.File // nil: the command has none
 	exited           chan Exit
 	empty, reaped    chan struct{}
 	told             atomic.Bool // the exit was delivered

@@ -60,11 +60,19 @@ type Spec struct {
 	// Env is the command's environment, to which EnvRunID is added. Default: this process's own.
 	Env []string
 	// Stdin, Stdout and Stderr are inherited as they are. Default: /dev/null. The command has no other descriptors,
-	// except for the locks.
+	// except for Descriptors and the locks.
 	Stdin, Stdout, Stderr *os.File
+	// Descriptors are numbers above 2 of open descriptors of this process. The command inherits them under the same
+	// numbers, unless it runs as a User. Its guardian and warden close theirs once it has them.
+	Descriptors []int
+	// Foreground gives the command the terminal, if Stdin is this process's controlling terminal, and this process in
+	// its foreground: then the command is in this process's session, and its group in the foreground until its main
+	// process ends. Ctrl-C reaches the command alone; Ctrl-Z stops nothing. This process ignores SIGTTOU meanwhile. A
+	// User's command does not get the terminal.
+	Foreground bool
 	// Locks are inherited by the guardian, which holds them until nothing of the command is left. The command
-	// inherits them too, as descriptors 3 and following, unless Leftovers is Leave or the command runs as a User: a
-	// process that has a descriptor of a lock can also free it.
+	// inherits them too, under the lowest numbers above 2 that Descriptors has not, unless Leftovers is Leave or the
+	// command runs as a User: a process that has a descriptor of a lock can also free it.
 	Locks []*os.File
 	// HoldLocks makes the guardian keep the locks after Empty, until Process.Release, so that the outcome can be
 	// recorded under them. The locks are also freed when this process dies, or after Deadline.Kill.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	ossignal "os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +39,8 @@ func CgroupNamed(name string, key lease.Key, runID string) string {
 }
 
 // Start starts a guardian and, below it, the command. When it returns without an error, the command has been
-// executed. An error is a *StartError; then neither of them is left. Start is safe for concurrent use.
+// executed, or may have been if the guardian was killed just then: the Process has ended, and its Exit says so. An
+// error is a *StartError: the command was not executed, and nothing is left. Start is safe for concurrent use.
 func Start(s Spec) (*Process, error) {
 	if err := s.check(); err != nil {
 		return nil, &StartError{StatusFault, fmt.Sprint(s.Args), err}
@@ -60,34 +63,55 @@ func Start(s Spec) (*Process, error) {
 	if s.Renewed != nil {
 		s.Deadline = s.Renewed()
 	}
+	return p.begin(s, path)
+}
+
+// begin has the guardian start the command.
+func (p *Process) begin(s Spec, path string) (*Process, error) {
+	name := s.Args[0]
 	if err := p.arm(s); err != nil {
 		p.abandon()
 		return nil, &StartError{StatusFault, name, err}
 	}
 	m, err := p.answer(s.Deadline.Kill)
-	switch {
-	case err != nil:
-		p.abandon()
-		return nil, &StartError{StatusFault, name, fmt.Errorf("the guardian did not start the command: %w", err)}
-	case m.Kind == guardian.Failed:
-		p.abandon()
-		return nil, startError(name, missing(path, s.Dir, syscall.Errno(m.Value)))
+	if err == nil && m.Kind == guardian.Started {
+		p.pid, p.guardian = int(m.Value), helperOf(int(m.Guardian))
+		p.bounds.open(p.enforce)
+		go p.watch()
+		return p, nil
 	}
-	p.pid, p.guardian = int(m.Value), helperOf(int(m.Guardian))
-	p.bounds.open(p.enforce)
-	go p.watch()
-	return p, nil
+	if errors.Is(err, io.EOF) {
+		p.awaitWarden() // which kills what the guardian has left, and knows how that ended
+	}
+	said, how := p.abandon()
+	if said == (guardian.Message{}) {
+		said = m
+	}
+	switch said.Kind {
+	case guardian.Failed:
+		return nil, startError(name, missing(path, s.Dir, syscall.Errno(said.Value)))
+	case guardian.Starting, guardian.Started:
+		p.endUnheard(s.Deadline, fmt.Errorf("the command may have run, and was killed: its guardian did not say that it had started (%s): %w", how, err))
+		return p, nil
+	}
+	return nil, &StartError{StatusFault, name, fmt.Errorf("the guardian did not start the command (%s): %w", how, err)}
 }
 
 // startTime bounds how long an exec may hang (on a dead file server) where no deadline does.
 const startTime = time.Minute
 
-// answer waits for the guardian to say whether the command was executed, at most until the deadline.
-func (p *Process) answer(kill time.Duration) (m guardian.Message, err error) {
-	for m.Kind = guardian.Waiting; m.Kind == guardian.Waiting && err == nil; {
-		m, err = p.first(kill)
+// answer waits for the guardian to say whether the command was executed, at most until the deadline. With an error it
+// returns what the guardian said last.
+func (p *Process) answer(kill time.Duration) (last guardian.Message, err error) {
+	for {
+		m, err := p.first(kill)
+		if err != nil {
+			return last, err
+		}
+		if last = m; m.Kind != guardian.Waiting && m.Kind != guardian.Starting {
+			return last, nil
+		}
 	}
-	return m, err
 }
 
 // first waits for the guardian's next message while it starts. It continues processes that were stopped before that.
@@ -139,6 +163,9 @@ func (s Spec) check() error {
 	if s.Umask != nil && (*s.Umask < 0 || *s.Umask > 0o777) {
 		return fmt.Errorf("umask %#o: want 0 to 0777", *s.Umask)
 	}
+	if slices.ContainsFunc(s.Descriptors, func(fd int) bool { return fd < 3 }) {
+		return fmt.Errorf("descriptors %v: want numbers above 2", s.Descriptors)
+	}
 	if s.Nice < -20 || s.Nice > 19 {
 		return fmt.Errorf("nice %d: want -20 to 19", s.Nice)
 	}
@@ -177,15 +204,15 @@ func (s Spec) guard(path, group string) (*Process, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "supervisor")
 	defer theirs.Close()
 
-	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: group, sock: ours,
+	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: group, sock: ours, terminal: s.terminal(),
 		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
 	files, closeNull, err := s.files(theirs)
 	if err == nil {
 		defer closeNull()
-		argv := append([]string{guardian.Warden, s.RunID, orDash(p.cgroup), strconv.Itoa(len(s.Locks)), path}, s.Args...)
+		argv := append([]string{guardian.Warden, s.RunID, orDash(p.cgroup), guardian.Numbers(s.descriptors()), strconv.Itoa(len(s.Locks)), path}, s.Args...)
+		own := &syscall.SysProcAttr{Setsid: p.terminal == nil, Setpgid: p.terminal != nil}
 		var pid int
-		pid, err = forkWarden(argv, &syscall.ProcAttr{Dir: s.Dir,
-			Env: withRun(s.Env, s.Key, s.RunID), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+		pid, err = forkWarden(argv, &syscall.ProcAttr{Dir: s.Dir, Env: withRun(s.Env, s.Key, s.RunID), Files: files, Sys: own})
 		p.warden = helperOf(pid)
 	}
 	if err != nil {
@@ -224,7 +251,18 @@ func (s Spec) files(sock *os.File) (fds []uintptr, closeNull func(), err error) 
 	for _, f := range s.Locks {
 		fds = append(fds, f.Fd())
 	}
+	for _, fd := range s.descriptors() {
+		fds = append(fds, uintptr(fd))
+	}
 	return fds, closeNull, nil
+}
+
+// descriptors are what the command inherits besides: another user's has none that this one's caller opened.
+func (s Spec) descriptors() []int {
+	if s.User != nil {
+		return nil
+	}
+	return s.Descriptors
 }
 
 // arm makes the run's control group, while the guardian is still initialising, and tells it to begin.
@@ -246,6 +284,10 @@ func (p *Process) arm(s Spec) error {
 	if s.Umask != nil {
 		m.Umask = int32(*s.Umask)
 	}
+	if p.terminal != nil {
+		m.Foreground = int32(unix.Getpgrp())
+		ossignal.Ignore(unix.SIGTTOU) // in the background this process is to print, and to take the terminal back
+	}
 	if s.User != nil {
 		m.As = guardian.Identity{Set: true, UID: s.User.UID, GID: s.User.GID}
 		m.As.Groups = byte(copy(m.As.Group[:], s.User.Groups))
@@ -257,6 +299,10 @@ func (p *Process) arm(s Spec) error {
 func (p *Process) receive() (guardian.Message, error) {
 	var b [guardian.MessageSize]byte
 	n, err := p.sock.Read(b[:])
+	if errors.Is(err, unix.ECONNRESET) {
+		// It ended with a message of ours unread, which is told before what it said last.
+		n, err = p.sock.Read(b[:])
+	}
 	if err != nil {
 		return guardian.Message{}, err
 	}

@@ -42,6 +42,10 @@ type Target struct {
 	// Stdout and Stderr, with Stdio, replace this process's own. Attempt closes them once the command has them.
 	// Default: this process's own.
 	Stdout, Stderr *os.File
+	// Descriptors and Foreground, with Stdio, are like Spec's. Attempt closes the descriptors once the command has
+	// them: a Target with some is good for one attempt.
+	Descriptors []int
+	Foreground  bool
 	// Input, without Stdio, is the command's standard input. Default: none.
 	Input []byte
 	// Signals are forwarded to the command's process group while it runs. Default: none.
@@ -50,6 +54,10 @@ type Target struct {
 	// LeftoversAfter after its end (rule L7), on a goroutine of its own. Default 10 s.
 	OnLeftovers    func(status int, pids []int)
 	LeftoversAfter time.Duration
+	// OnStuck, if not nil, makes Attempt wait for processes of earlier runs of the lease's key on this host that
+	// SIGKILL has not ended, since they hang in the kernel (rule L6). It is called with their pids when the wait
+	// begins, on a goroutine of its own. Under a lock of the directory there is nothing to wait for.
+	OnStuck func(pids []int)
 }
 
 // An Entrance is called when a command is about to start as a user; nil is this process's own. It returns variables
@@ -73,6 +81,10 @@ const leftoversAfter = 10 * time.Second
 
 // Attempt runs the command, and returns when it and everything that it started are gone.
 func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
+	if r, ended := t.awaitStuck(ctx, c); ended {
+		closeLock(c)
+		return r
+	}
 	out, err := t.output(c.Output)
 	if err != nil {
 		return fault(c, err)
@@ -81,8 +93,11 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	defer leave()
 	p, err := Start(t.spec(c, out, given))
 	out.started()
-	if c.Lock != nil {
-		c.Lock.Close()
+	closeLock(c)
+	if err == nil {
+		for _, fd := range t.Descriptors {
+			_ = syscall.Close(fd)
+		}
 	}
 	if err != nil {
 		out.wait()
@@ -105,10 +120,45 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	return r
 }
 
-func fault(c run.Call, err error) run.Result {
+func closeLock(c run.Call) {
 	if c.Lock != nil {
 		c.Lock.Close()
 	}
+}
+
+// stuckPause is the time between looks at processes that nobody could kill.
+const stuckPause = 250 * time.Millisecond
+
+// awaitStuck waits until nothing is left on this host of earlier runs of the key. Their leases have expired: this
+// run's lease keeps all others away meanwhile. If it is ended before that, it returns the result.
+func (t Target) awaitStuck(ctx context.Context, c run.Call) (r run.Result, ended bool) {
+	for told := false; t.OnStuck != nil && c.Lock == nil; told = true { // a lock is the work's own as long as it lives
+		pids := stuck(c.Lease.Ref().Key, c.Run.ID)
+		if len(pids) == 0 {
+			return r, false
+		}
+		if !told {
+			go t.OnStuck(pids)
+		}
+		r = run.Result{Outcome: run.Failed, Status: StatusFault, Stopped: true,
+			Err: fmt.Errorf("not started: processes of an earlier run survive SIGKILL: %v", pids)}
+		select {
+		case sig := <-t.Signals:
+			if s, ok := sig.(syscall.Signal); ok && ends(s) {
+				return run.Result{Outcome: run.Canceled, Status: 128 + int(s), Err: r.Err}, true
+			}
+		case <-c.Lease.Lost():
+			return r, true
+		case <-ctx.Done():
+			return r, true
+		case <-time.After(stuckPause):
+		}
+	}
+	return r, false
+}
+
+func fault(c run.Call, err error) run.Result {
+	closeLock(c)
 	return run.Result{Outcome: run.Failed, Status: StatusFault, Err: err}
 }
 
@@ -122,6 +172,9 @@ func (t Target) spec(c run.Call, out *output, given []string) Spec {
 		Stdin: out.stdin, Stdout: out.stdout, Stderr: out.stderr,
 		Deadline: deadline(), Renewed: deadline,
 		Leftovers: t.Leftovers, LeftoverGrace: t.LeftoverGrace}
+	if t.Stdio {
+		s.Descriptors, s.Foreground = t.Descriptors, t.Foreground
+	}
 	if c.Lock != nil {
 		s.Locks = []*os.File{c.Lock}
 		s.HoldLocks = true
@@ -220,6 +273,9 @@ func (t Target) attend(ctx context.Context, p *Process, c run.Call) (e ending) {
 	ended := func(x Exit) {
 		e.Exit, exited = x, nil
 		e.stopped = e.stopped || x.ByDeadline
+		if sig := p.typed(x); sig != nil && e.forwarded == nil {
+			e.forwarded = sig
+		}
 		late = time.After(cmp.Or(t.LeftoversAfter, leftoversAfter))
 	}
 	// The main process's own end fixes the outcome (rule L7), also where it is heard of only now.

@@ -15,6 +15,7 @@ type Stat struct {
 	State                       byte
 	Threads                     int
 	Start                       uint64 // clock ticks since boot
+	Comm                        string // the name that ps(1) shows
 	// Kernel is set for a kernel thread.
 	Kernel bool
 }
@@ -48,7 +49,8 @@ func parse(pid int, b []byte) (Stat, error) {
 	}
 	n := func(i int) int { v, _ := strconv.Atoi(string(f[i])); return v }
 	start, err := strconv.ParseUint(string(f[19]), 10, 64)
-	return Stat{PID: pid, State: f[0][0], Parent: n(1), Group: n(2), Session: n(3),
+	name := b[bytes.IndexByte(b, '(')+1 : bytes.LastIndexByte(b, ')')]
+	return Stat{PID: pid, Comm: string(name), State: f[0][0], Parent: n(1), Group: n(2), Session: n(3),
 		Kernel: n(6)&kernelThread != 0, Threads: n(17), Start: start}, err
 }
 

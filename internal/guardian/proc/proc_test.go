@@ -11,7 +11,7 @@ import (
 func TestParseIsNotFooledByNames(t *testing.T) {
 	line := "42 (a) R (b c)) S 7 42 41 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 3 0 98765 0 0\n"
 	got, err := parse(42, []byte(line))
-	want := Stat{PID: 42, Parent: 7, Group: 42, Session: 41, State: 'S', Threads: 3, Start: 98765, Kernel: true}
+	want := Stat{PID: 42, Comm: "a) R (b c)", Parent: 7, Group: 42, Session: 41, State: 'S', Threads: 3, Start: 98765, Kernel: true}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}

@@ -186,7 +186,7 @@ func TestHooksOfAServerKilled(t *testing.T) {
 		if n := app.pings(crashed); n != 1 {
 			t.Errorf("the crash was told %d times", n)
 		}
-		if all := app.told(t, "/web", "s"); len(all) != 1 || all[0].Outcome != "crashed" || all[0].RunID != holder.RunID || !strings.Contains(all[0].Reason, "is gone without a report") {
+		if all := app.told(t, "/web", "s"); len(all) != 1 || all[0].Outcome != "crashed" || all[0].RunID != holder.RunID || !strings.Contains(all[0].Reason, "lost its lease and did not report") {
 			t.Errorf("told %+v", all)
 		}
 		for _, e := range w.history("app/job") {

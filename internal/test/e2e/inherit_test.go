@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a child of dibs inherits, of each kind, is a closed list. Whatever is not on it fails the test:
@@ -87,8 +90,13 @@ func (w *world) inherits() {
 	if w.name == "file" { // the one descriptor: of a command that is the same user as dibs
 		lock[3] = w.host() + "/*"
 	}
+	passed := maps.Clone(lock) // what its caller has given it
+	for _, n := range leaks() {
+		passed[n] = "*"
+	}
+	passed[7], passed[9] = "/etc/passwd", "/etc/hostname"
 	legacies := map[string]legacy{
-		"run":  {lock, names(ofEverybody, ofRuns, ofAttempts, []string{"HOOK_SECRET"}), 0, true},
+		"run":  {passed, names(ofEverybody, ofRuns, ofAttempts, []string{"HOOK_SECRET"}), 0, true},
 		"work": {nil, names(ofEverybody, ofRuns, ofAttempts, ofTasks, []string{"HOOK_SECRET"}), 0, true},
 		// A condition is a command like any other, and has no more than one: it needs a guardian for that.
 		"when": {nil, names(ofEverybody, ofRuns), 0, false},
@@ -119,7 +127,7 @@ func (w *world) inherits() {
 		w.write(by+".json", string(text))
 	}
 
-	// Descriptors without close-on-exec, as careless parents leave them, reach dibs and end there.
+	// Descriptors without close-on-exec reach dibs and, but for the command of `dibs run`, end there.
 	var started []*process
 	begin := func(args ...string) {
 		cmd := w.command("/bin/sh", append([]string{"-c", `exec 7</etc/passwd 9</etc/hostname; unset PWD; exec "$0" "$@"`, dibsBinary}, args...)...)
@@ -153,6 +161,18 @@ func (w *world) inherits() {
 	for _, p := range started {
 		p.wait(patience)
 	}
+}
+
+// leaks are the descriptors above 2 that whoever runs this test has left to it and its children.
+func leaks() (fds []int) {
+	open, _ := os.ReadDir("/proc/self/fd")
+	for _, f := range open {
+		fd, _ := strconv.Atoi(f.Name())
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); fd > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 {
+			fds = append(fds, fd)
+		}
+	}
+	return fds
 }
 
 func (w *world) scope() string {

@@ -28,7 +28,7 @@ var endings = []ending{
 	{"replaced", "replaced", "replaced", "for a newer one"},
 	{"canceled", "canceled", "shutdown", "was stopped: shutdown"},
 	{"long", "lost", "no answer from the store", "lost the lease"},
-	{"crashes", "crashed", "is gone without a report", "ended without a report"},
+	{"crashes", "crashed", "lost its lease and did not report", "ended without a report"},
 	{"overlaps", "skipped", "overlap", "the previous run was still active"},
 	{"waits", "skipped", "queue_full", "another tick was already waiting for it"},
 	{"superseded", "skipped", "superseded", "a newer tick asked to replace"},

@@ -289,7 +289,7 @@ func inferDead(ctx context.Context, p *opened, runs []run.Record) error {
 		}
 		// A run under Allow has a lease of its own, beside the key's.
 		if _, alone := beside[r.Owner]; rec.Key != "" && !alone && (rec.Ref().Owner != r.Owner || !rec.Live(now)) {
-			r.Outcome, r.Inferred, r.Reason = run.Crashed, true, fmt.Sprintf("%s pid %d is gone without a report", r.Host, r.PID)
+			r.Outcome, r.Inferred, r.Reason = run.Crashed, true, fmt.Sprintf("%s pid %d lost its lease and did not report", r.Host, r.PID)
 		}
 	}
 	return nil

@@ -263,6 +263,9 @@ func inherited(fd int) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("descriptor %d: %w", fd, err)
 	}
+	if fd > 2 {
+		unix.CloseOnExec(fd) // it is for this process, not for a command
+	}
 	return os.NewFile(uintptr(own), fmt.Sprintf("descriptor %d", fd)), nil
 }
 

@@ -39,6 +39,9 @@ If the lease is lost (the store is unreachable for too long, or a person broke i
 that it started BEFORE another process can get the key. The command's fencing token is in DIBS_TOKEN, and the run's id in
 DIBS_RUN_ID.
 
+The command gets the open descriptors of dibs's caller, and the terminal if dibs is in its foreground and prints into no
+pipe. Ctrl-Z does nothing then: a stopped command would keep its lease.
+
 dibs keeps the last 64 KiB of the command's output in the history: dibs history KEY --log. The output also goes where it
 always went, byte for byte. Output to a terminal is not kept. Nothing is kept with --no-output, nor with --leftovers leave,
 because processes that are left go on printing after dibs has ended.
@@ -223,6 +226,7 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 		return usage(fmt.Errorf("--json %s: %w", p.json, err))
 	}
 	defer to.Close()
+	descriptors := passed()
 	reap()
 	signals := newRelay(ctx)
 	config := p.address.Config
@@ -254,7 +258,7 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 				stampOf(held.Record.Acquired), commandOf(held.Record.Holder))
 		}
 	}
-	r := runner{plan: p, place: place, signals: signals, stderr: e.stderr, now: place.Keeper.Now,
+	r := runner{plan: p, place: place, signals: signals, descriptors: descriptors, stderr: e.stderr, now: place.Keeper.Now,
 		inner: p.address.inner(output.TextLogger(e.stderr, slog.LevelWarn))}
 	defer r.inner.Close()
 	if p.cron && p.oncePer == "" && !p.host {
@@ -281,6 +285,9 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	}
 	if !rep.Started.IsZero() {
 		place.RetainAfter(ctx)
+	}
+	if rep.Outcome == run.Canceled && signals.untouched() {
+		interruptGroup(rep.status - 128)
 	}
 	return r.status(rep)
 }
@@ -318,6 +325,8 @@ type runner struct {
 	now     func(context.Context) (time.Time, error)
 	inner   *nested.Inner
 	echo    *echo // nil: the output is not kept
+
+	descriptors []int // for the command
 }
 
 // run waits for the lease, under --once-per for the tick, and runs the command.
@@ -327,7 +336,8 @@ func (r *runner) run() report {
 	f.Holder = r.holder
 	f.OnStart = func(run.Record) { r.signals.start() }
 	target := command.Target{Args: r.args, Env: r.ping.hidden(r.inner.Environ(os.Environ())), Enter: r.inner.Enter, Stdio: true, Signals: r.signals.toCommand,
-		Leftovers: backend.Leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
+		Descriptors: r.descriptors, Foreground: whole && !piped(os.Stdout) && !piped(os.Stderr),
+		Leftovers: backend.Leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids, OnStuck: r.stuckPids}
 	f.Target = relayed{signals: r.signals, Target: target}
 	if !r.noOutput && r.place.History != nil {
 		r.echo = &echo{Target: target, stderr: r.stderr}
@@ -349,6 +359,10 @@ func (r *runner) holder(key lease.Key, runID string) lease.Holder {
 	h := r.place.Self
 	h.Cgroup = command.CgroupFor(key, runID)
 	return h
+}
+
+func (r *runner) stuckPids(pids []int) {
+	fmt.Fprintf(r.stderr, "dibs: %s: waiting for processes of an earlier run, which hang in the kernel and survive SIGKILL: %v\n", r.key, pids)
 }
 
 func (r *runner) leftoverPids(_ int, pids []int) {

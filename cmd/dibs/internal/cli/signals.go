@@ -27,6 +27,7 @@ type relay struct {
 	started, ended bool
 	taken          os.Signal // arrived before the start
 	asked          int       // how many signals asked this process to end, before the command or after it
+	passed         bool      // one was passed on to the command
 	force          *time.Timer
 }
 
@@ -53,6 +54,7 @@ func (r *relay) take(got os.Signal) {
 	defer r.mu.Unlock()
 	sig, ends := got.(syscall.Signal), got != syscall.SIGUSR1 && got != syscall.SIGUSR2
 	if r.started && !r.ended {
+		r.passed = true
 		select {
 		case r.toCommand <- sig:
 		default: // it heeds none
@@ -81,8 +83,16 @@ func (r *relay) start() {
 	defer r.mu.Unlock()
 	r.started = true
 	if r.taken != nil {
+		r.passed = true
 		r.toCommand <- r.taken
 	}
+}
+
+// untouched reports whether this process has got no signal.
+func (r *relay) untouched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.passed && r.asked == 0
 }
 
 // over says that the command has ended.

@@ -82,7 +82,7 @@ func TestEveryOutcome(t *testing.T) {
 			_, other := w.serve("web-2", hourly(t, works(time.Second), nil))
 			t.Cleanup(other)
 			time.Sleep(time.Minute)
-		}, run.Crashed, "is gone without a report"},
+		}, run.Crashed, "lost its lease and did not report"},
 		{"overlap", "02:00", serve(works(90*time.Minute), nil, time.Hour+time.Minute), run.Skipped, run.ReasonOverlap},
 		{"queue full", "03:00", serve(works(150*time.Minute), policy(job.Wait, time.Second), 2*time.Hour+time.Minute), run.Skipped, run.ReasonQueueFull},
 		{"superseded", at, beside(deaf, policy(job.Replace, time.Hour), func(w world, t *testing.T) {

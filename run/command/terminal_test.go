@@ -1,0 +1,235 @@
+//go:build linux
+
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	ossignal "os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sit supervises a command that is to have the terminal, and then reads a line from it.
+func sit(args []string) {
+	p, err := Start(Spec{Args: args[1:], RunID: args[0], Key: testKey, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Foreground: true, Leftovers: Kill, LeftoverGrace: 1, ungrouped: os.Getenv("DIBS_CGROUP") == "off"})
+	if err == nil {
+		fmt.Printf("guards %d %d\n", p.warden.pid, p.guardian.pid)
+		x := <-p.Exited()
+		<-p.Reaped()
+		fmt.Printf("exit %d typed %v\n", x.Status, p.typed(x))
+	} else {
+		fmt.Println("error:", err)
+	}
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Printf("then %q %v\n", line, err)
+}
+
+// join joins a group of processes, and does not heed SIGTERM.
+func join(args []string) {
+	group, _ := strconv.Atoi(args[0])
+	ossignal.Ignore(syscall.SIGTERM)
+	fmt.Println("joined", syscall.Setpgid(0, group))
+	time.Sleep(time.Hour)
+}
+
+// A seat is a terminal with a supervisor at it.
+type seat struct {
+	*exec.Cmd
+	t     *testing.T
+	keys  *os.File
+	lines *bufio.Scanner
+}
+
+// seated has a process at a terminal of its own supervise a command.
+func seated(t *testing.T, run string, ungrouped bool, args ...string) *seat {
+	t.Helper()
+	keys, screen := openTerminal(t)
+	s := &seat{exec.Command(os.Args[0], append([]string{"sit", run}, args...)...), t, keys, bufio.NewScanner(keys)}
+	s.Stdin, s.Stdout, s.Stderr = screen, screen, screen
+	s.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if ungrouped {
+		s.Env = append(os.Environ(), "DIBS_CGROUP=off")
+	}
+	err := s.Start()
+	screen.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.Process.Kill()
+		_ = s.Wait()
+	})
+	return s
+}
+
+// openTerminal opens both ends of a new terminal.
+func openTerminal(t *testing.T) (keys, screen *os.File) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("not covered: no terminal can be made here: %v", err)
+	}
+	keys = os.NewFile(uintptr(fd), "keys")
+	t.Cleanup(func() { keys.Close() })
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if screen, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Skipf("not covered: no terminal can be made here: %v", err)
+	}
+	_ = keys.SetReadDeadline(time.Now().Add(soon))
+	return keys, screen
+}
+
+// sees waits for a line on the screen that contains a text.
+func (s *seat) sees(text string) string {
+	s.t.Helper()
+	var before []string
+	for s.lines.Scan() {
+		if strings.Contains(s.lines.Text(), text) {
+			return s.lines.Text()
+		}
+		before = append(before, s.lines.Text())
+	}
+	s.t.Fatalf("the screen does not show %q, but %q, %v", text, before, s.lines.Err())
+	return ""
+}
+
+func (s *seat) types(text string) {
+	s.t.Helper()
+	if _, err := s.keys.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A command has the terminal of its supervisor while it runs: it can ask there, its group is in the foreground from
+// the beginning, and no signal of terminals is ignored. After it the supervisor has the terminal.
+func TestACommandHasTheTerminal(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		run := newRun(t)
+		s := seated(t, run, ungrouped, shell(run, `read a b c d group session tty front rest </proc/self/stat
+			echo "group $((group - front)) $(grep SigIgn /proc/self/status)"; read x </dev/tty; echo "got $x"; exit 4`)...)
+		var ignored uint64
+		line := strings.TrimSpace(s.sees("group "))
+		if _, err := fmt.Sscanf(line, "group 0 SigIgn: %x", &ignored); err != nil || ignored&^librarys != 0 {
+			t.Errorf("%q, %v", line, err)
+		}
+		s.types("hello\n")
+		s.sees("got hello")
+		s.sees("exit 4 typed <nil>")
+		s.goesOn()
+	})
+}
+
+// goesOn checks that the supervisor has the terminal again.
+func (s *seat) goesOn() {
+	s.t.Helper()
+	s.types("again\n")
+	s.sees(`then "again\n" <nil>`)
+}
+
+// Ctrl-C is for the command alone, and Ctrl-Z for nobody.
+func TestKeysReachTheCommandAlone(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		run := newRun(t)
+		s := seated(t, run, ungrouped, shell(run, `trap 'echo in""terrupted' INT; echo up
+			while [ -z "$x" ]; do read x; done; echo "got $x"; trap - INT; kill -INT $$`)...)
+		s.sees("up")
+		s.types("\x1a")
+		s.types("\x03")
+		s.sees("interrupted")
+		s.types("hello\n")
+		s.sees("got hello")
+		s.sees("exit 130 typed interrupt")
+		s.goesOn()
+	})
+}
+
+// A shell at the terminal controls its jobs as it does without dibs: one that is stopped leaves the foreground to it.
+func TestAShellAtTheTerminalControlsItsJobs(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("not covered: bash is not installed")
+	}
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		run := newRun(t)
+		s := seated(t, run, ungrouped, bash, "--norc", "--noprofile", "-i")
+		s.types("sh -c 'echo u\"\"p; sleep 300'\n")
+		s.sees("up")
+		s.types("\x1a")
+		s.sees("Stopped")
+		s.types("kill -9 %1; while kill -0 %1 2>/dev/null; do sleep 0.01; done; exit 5\n")
+		s.sees("exit 5 typed <nil>")
+		s.goesOn()
+	})
+}
+
+// A script without a first line runs in a shell, and what cannot be executed is told, as without a terminal.
+func TestWhatCannotBeStartedAtATerminal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for file, want := range map[string]string{
+		writeProgram(t, filepath.Join(dir, "lost"), "#!/no/such/interpreter\n", 0o755):        "the interpreter",
+		writeProgram(t, filepath.Join(dir, "bare"), "read x </dev/tty; echo got $x\n", 0o755): "got hello",
+	} {
+		s := seated(t, newRun(t), false, file)
+		if want == "got hello" {
+			s.types("hello\n")
+		}
+		s.sees(want)
+		s.goesOn()
+	}
+}
+
+// The kill chain is that of a command without a terminal: whichever of dibs, guardian and warden is killed, nothing of
+// the command outlives it.
+// Holds: promise 3.
+func TestTheKillChainAtATerminal(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		for n, who := range []string{"supervisor", "warden", "guardian"} {
+			t.Run(who, func(t *testing.T) {
+				run := newRun(t)
+				s := seated(t, run, ungrouped, shell(run, escapee(run)+"trap '' INT TERM HUP; while :; do sleep 0.02; done")...)
+				guards := [3]int{s.Process.Pid}
+				if _, err := fmt.Sscanf(strings.TrimSpace(s.sees("guards ")), "guards %d %d", &guards[1], &guards[2]); err != nil {
+					t.Fatal(err)
+				}
+				awaitLiving(t, run, 2+escaped)
+				signal(t, guards[n], syscall.SIGKILL)
+				if who != "supervisor" {
+					s.sees("exit ")
+					s.goesOn()
+				}
+				awaitWorkGone(t, run)
+			})
+		}
+	})
+}
+
+// A process of the command that has joined its supervisor's group is killed alone.
+func TestTheSupervisorsGroupIsNotKilled(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		run := newRun(t)
+		s := seated(t, run, ungrouped, shell(run, `read a b c warden rest </proc/$PPID/stat; read a b c supervisor rest </proc/$warden/stat
+			'`+os.Args[0]+`' join $supervisor & read x; exit 6`)...)
+		s.sees("joined <nil>")
+		s.types("hello\n")
+		s.sees("exit 6 typed <nil>")
+		s.goesOn()
+		awaitWorkGone(t, run)
+	})
+}
