@@ -41,6 +41,7 @@ var parts = map[string]func([]string){
 	"supervise": supervise,
 	"detach":    detach,
 	"hop":       hop,
+	"starve":    starve,
 }
 
 // detach starts a command in a session of its own and ends, which leaves it to a subreaper.

@@ -62,6 +62,9 @@ func Start(s Spec) (*Process, error) {
 	}
 	if err := p.arm(s); err != nil {
 		p.abandon()
+		if errors.Is(err, errGuardianGone) {
+			err = fmt.Errorf("%w: %w", errUnborn, err)
+		}
 		return nil, &StartError{StatusFault, name, err}
 	}
 	m, err := p.answer(s.Deadline.Kill)
@@ -84,8 +87,13 @@ const startTime = time.Minute
 
 // answer waits for the guardian to say whether the command was executed, at most until the deadline.
 func (p *Process) answer(kill time.Duration) (m guardian.Message, err error) {
+	ready := p.guardian.pid != 0 // it has said so: see enter
 	for m.Kind = guardian.Waiting; m.Kind == guardian.Waiting && err == nil; {
 		m, err = p.first(kill)
+		ready = ready || m.Kind == guardian.Waiting
+	}
+	if !ready && errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: %w", errUnborn, err)
 	}
 	return m, err
 }
@@ -120,6 +128,9 @@ func equipped() error {
 		return fmt.Errorf("/proc is not mounted; dibs needs it to guard commands: mount it (%w)", err)
 	}
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return os.NewSyscallError("open "+os.DevNull, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be opened; dibs needs it: make it (%w)", os.DevNull, err)
 	}

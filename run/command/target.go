@@ -109,7 +109,7 @@ func fault(c run.Call, err error) run.Result {
 	if c.Lock != nil {
 		c.Lock.Close()
 	}
-	return run.Result{Outcome: run.Failed, Status: StatusFault, Err: err}
+	return startResult(err)
 }
 
 func (t Target) spec(c run.Call, out *output, given []string) Spec {
@@ -282,6 +282,9 @@ func (p *Process) lose(loss lease.Loss) {
 
 func startResult(err error) run.Result {
 	r := run.Result{Outcome: run.Failed, Status: StatusFault, Err: err, Final: true}
+	if HostFault(err) {
+		r.Outcome = run.Unavailable
+	}
 	var start *StartError
 	if errors.As(err, &start) {
 		r.Status = start.Status
