@@ -23,6 +23,7 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	back   bool // the handler returned, or panicked
+	taken  int  // the brake's mark
 }
 
 // begin makes the context of an attempt. Timeout, stop, shutdown and loss of the lease end it; the timeout is its
@@ -39,7 +40,7 @@ func (s *session) begin(it *item, a *attempt) {
 	case stopped:
 		a.cancel(ErrStopped)
 	}
-	a.begun = time.Now()
+	a.begun, a.taken = time.Now(), s.w.brake.Taken()
 }
 
 // do calls the handler and reads its error. If the handler ends its goroutine, do does not return either; what is

@@ -50,7 +50,7 @@ func decide(e ended) (c driver.Completion, ok bool) {
 	case errors.Is(e.cause, ErrShutdown):
 		c.Verdict, c.Outcome = driver.Return, "returned"
 	case h != nil && h.verdict == driver.Snooze:
-		e.postpone(&c, h.delay)
+		e.postpone(&c, h)
 	default:
 		e.again(&c, h)
 	}
@@ -58,10 +58,14 @@ func decide(e ended) (c driver.Completion, ok bool) {
 	return c, true
 }
 
-func (e *ended) postpone(c *driver.Completion, d time.Duration) {
-	c.Verdict, c.Outcome, c.Delay = driver.Snooze, "snoozed", d
+func (e *ended) postpone(c *driver.Completion, h *handled) {
+	c.Verdict, c.Outcome, c.Delay = driver.Snooze, "snoozed", h.delay
+	did := "postponed"
+	if h.notStarted() {
+		c.Outcome, did = "returned", "handed back or postponed"
+	}
 	if e.task.Snoozes >= e.task.SnoozeBudget() {
-		c.Verdict, c.Outcome, c.Reason = driver.Fail, "failed", fmt.Sprintf("postponed %d times", e.task.Snoozes)
+		c.Verdict, c.Outcome, c.Reason = driver.Fail, "failed", fmt.Sprintf("%s %d times", did, e.task.Snoozes)
 	}
 }
 

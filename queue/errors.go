@@ -82,6 +82,17 @@ func Postpone(d time.Duration) error {
 	return &handled{verdict: driver.Snooze, delay: max(d, time.Second)}
 }
 
+// NotStarted hands the task back because its work could not begin, and that is the fault of this process or its host,
+// such as a lack of descriptors: another worker may do it. It uses no attempt and counts as a postponement:
+// MaxSnoozes bounds it (rule Q6), and then the task fails with err. The worker takes no tasks for a while.
+// NotStarted(nil) is nil.
+func NotStarted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &handled{verdict: driver.Snooze, delay: time.Second, err: err}
+}
+
 // GiveUp ends the task as discarded: it was not done, and never counts as a success (promise 21).
 func GiveUp(why string) error { return &handled{verdict: driver.Drop, err: errors.New(why)} }
 
@@ -94,7 +105,7 @@ type handled struct {
 
 func (h *handled) Error() string {
 	switch {
-	case h.verdict == driver.Snooze:
+	case h.verdict == driver.Snooze && h.err == nil:
 		return fmt.Sprintf("postponed for %s", h.delay)
 	case h.err == nil:
 		return "failed"
@@ -103,3 +114,6 @@ func (h *handled) Error() string {
 }
 
 func (h *handled) Unwrap() error { return h.err }
+
+// notStarted reports whether the work could not begin.
+func (h *handled) notStarted() bool { return h != nil && h.verdict == driver.Snooze && h.err != nil }

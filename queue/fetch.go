@@ -45,7 +45,14 @@ func (s *session) fetch(ctx context.Context) {
 	some := newAppetite()
 	for turn := 0; ctx.Err() == nil; turn++ {
 		next := poll
-		if room := min(s.capacity()-s.count(), some.tasks); room > 0 && !s.dry.Load() {
+		room, rest, try := min(s.capacity()-s.count(), some.tasks), s.w.brake.Left(), s.w.brake.On()
+		if try {
+			room = min(room, 1)
+		}
+		switch {
+		case rest > 0:
+			next = rest
+		case room > 0 && !s.dry.Load():
 			s.dry.Store(true) // before asking: a sign that comes meanwhile must not be lost
 			begun := time.Now()
 			f, items, err := s.ask(room, some.bytes, turn)
@@ -62,6 +69,10 @@ func (s *session) fetch(ctx context.Context) {
 			some.feed(time.Since(begun), s.w.o.Keeper.Margin().RPCTimeout)
 			if len(f.Tasks) == room {
 				s.dry.Store(false)
+			}
+			if try && len(items) > 0 {
+				s.w.brake.Try() // the next one after a pause
+				items[0].try = true
 			}
 			if f.Gone {
 				s.disowned()

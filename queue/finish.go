@@ -56,6 +56,9 @@ func tallied(c driver.Completion) string {
 	case driver.Drop:
 		return counters.Discarded + ":" + c.Reason
 	case driver.Snooze:
+		if c.Outcome == "returned" {
+			return counters.Returned
+		}
 		return counters.Postponed
 	case driver.Return:
 		return counters.Returned

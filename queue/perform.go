@@ -3,6 +3,7 @@ package queue
 import (
 	"time"
 
+	"github.com/dibs-run/dibs/internal/brake"
 	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/task"
@@ -37,6 +38,10 @@ func (it *item) take() bool {
 // perform does one task and passes its end to the finishers.
 func (s *session) perform(it *item) {
 	if s.work.Err() != nil {
+		s.release(it, "")
+		return
+	}
+	if !it.try && s.w.brake.Left() > 0 { // it came before the pause, or was on its way
 		s.release(it, "")
 		return
 	}
@@ -83,12 +88,33 @@ func (s *session) conclude(it *item, a *attempt) {
 	if a.run.done && a.says.err == nil { // what holds if it was not committed: the finishers find that out
 		a.says = opinion{err: ErrUncommitted, text: ErrUncommitted.Error()}
 	}
+	s.slowDown(a)
 	c, ok := decide(a.ended)
 	if !ok {
 		s.drop(it, false)
 		return
 	}
 	s.reportAttempt(it, a, c, a.run.done)
+}
+
+// slowDown learns from an attempt whether this process can start anything. If it cannot, tasks that wait for a slot go
+// to other workers, and it fetches nothing for a while.
+func (s *session) slowDown(a *attempt) {
+	w := s.w
+	switch {
+	case !a.says.handled.notStarted():
+		if w.brake.Started(a.taken) {
+			w.log.Info("tasks can be started here again", "event", "starting-again")
+			s.sign()
+		}
+	default:
+		pause, first := w.brake.Fault(a.taken)
+		if first {
+			w.log.Error("tasks cannot be started here: they are handed back, and the worker tries again after growing pauses",
+				"event", "cannot-start", "pause", pause, "most", brake.Longest, "error", a.says.text)
+		}
+		s.handBack(0)
+	}
 }
 
 // started has the store record that the work begins. It returns false if that fails, and the task is given up or

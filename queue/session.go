@@ -58,6 +58,7 @@ type session struct {
 type item struct {
 	driver.Fetched
 	since time.Time // when it came
+	try   bool      // it shows whether anything can be started here
 
 	mu     sync.Mutex
 	taken  bool   // by a slot, or by who hands it back

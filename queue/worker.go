@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/brake"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -83,6 +84,7 @@ type Worker struct {
 	log   *slog.Logger
 	tally *counters.Tally
 	told  *listener
+	brake brake.Brake // on while nothing can be started here
 }
 
 // NewWorker creates a Worker. It does nothing until Run.

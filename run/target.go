@@ -54,7 +54,8 @@ type Call struct {
 // Result is how an attempt ended.
 type Result struct {
 	// Outcome is Succeeded or Failed. A cause of the context overrules Failed; it overrules Succeeded too if Stopped
-	// is set or the lease was lost.
+	// is set or the lease was lost. Or it is Unavailable: nothing was executed, and that is this host's fault, so that
+	// another host may do the work. Nothing overrules that.
 	Outcome Outcome
 	// Status is a command's exit status (128+n for a signal) or a request's HTTP status.
 	Status int
@@ -133,6 +134,9 @@ func Attempts(ctx context.Context, t Target, c Call, lim Limits, now func() time
 		c.Attempt = n
 		bytes := out.attempt()
 		a, res := once(ctx, t, c, lim.Timeout, now)
+		if n > 1 && a.Outcome == Unavailable {
+			a.Outcome = Failed // an earlier attempt did begin
+		}
 		a.Printed = bytes()
 		all = append(all, a)
 		recorded := res.Recorded
@@ -166,7 +170,7 @@ func once(ctx context.Context, t Target, c Call, timeout time.Duration, now func
 	res := t.Attempt(ctx, c)
 	a.Ended, a.Outcome, a.Status, a.Response = now().Truncate(time.Microsecond), res.Outcome, res.Status, res.Response
 	a.Task = res.Task
-	if ctx.Err() != nil || res.Stopped {
+	if res.Outcome != Unavailable && (ctx.Err() != nil || res.Stopped) {
 		a.Outcome = outcomeOf(context.Cause(ctx), res.Outcome == Succeeded && !res.Stopped)
 	}
 	if res.Err != nil {
@@ -195,6 +199,8 @@ func reasonOf(ctx context.Context, a Attempt) string {
 	switch cause := context.Cause(ctx); {
 	case a.Outcome == Succeeded:
 		return ""
+	case a.Outcome == Unavailable:
+		return a.Error
 	case errors.Is(cause, ErrShutdown):
 		return ReasonShutdown
 	case cause != nil:

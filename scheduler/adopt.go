@@ -100,7 +100,7 @@ func (d *adopter) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick
 		return nil
 	case t.State == tick.Claimed && now.After(d.b.Keeper.Extend(t.At, e.takeBy(t))):
 		return d.reaper.overdue(ctx, t)
-	case !mine:
+	case !mine, d.brakes.try(t.Job) > 0: // another server may start it, or this one later
 		return nil
 	}
 	switch known, _, err := d.registry.registered(ctx, t.Job); { // nothing is begun in a pause
@@ -141,6 +141,9 @@ func (d *adopter) takeOver(ctx, accept, work context.Context, e *entry, t tick.T
 func ended(t tick.Tick) string {
 	if t.Outcome != "" {
 		return string(t.Outcome)
+	}
+	if t.State == tick.Claimed {
+		return "it is gone or could not start the tick"
 	}
 	return "gone, " + string(t.State)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -31,6 +32,9 @@ func (c *catchUps) catchUp(ctx, accept, work context.Context, e *entry, known ti
 	}
 	if todo, err := c.missed(ctx, e, known); err != nil || len(todo) == 0 {
 		return false, err
+	}
+	if c.brakes.left(known.Name) > 0 {
+		return true, nil // another server may start them, or this one later
 	}
 	// One server at a time catches up on a job; a lease beside the job's key excludes the others.
 	turn, err := c.b.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: c.b.Self, Gone: c.b.Gone, OnHeldBack: c.recorder.heldBack})
@@ -178,7 +182,7 @@ look:
 
 // cutOff reports whether a tick was claimed, or could not be, and ended without a run though nobody decided that.
 func cutOff(t tick.Tick) bool {
-	return t.Fillable() && t.Outcome != run.Skipped && !t.Claimed.IsZero()
+	return t.Fillable() && t.Outcome != run.Skipped && !t.Claimed.IsZero() && !strings.HasPrefix(t.Reason, gaveUp)
 }
 
 // since is an instant that may not be there.
@@ -198,6 +202,9 @@ func (c *catchUps) one(accept, work context.Context, e *entry, t tick.Tick, turn
 	case <-accept.Done():
 		return
 	default:
+	}
+	if c.brakes.try(e.Spec.Key()) > 0 {
+		return
 	}
 	a, err := c.claimLate(accept, e, t)
 	if err != nil || a.Status != tick.Won {

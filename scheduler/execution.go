@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,8 +75,9 @@ type locked struct{ *execution }
 func (t locked) Attempt(ctx context.Context, c run.Call) run.Result {
 	if t.b.Descriptor != nil {
 		f, err := t.b.Descriptor(c.Lease.Ref())
-		if err != nil {
-			return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the lease's lock: %w", err)}
+		if err != nil { // this process lacks descriptors, or has lost the lease
+			t.fault = fmt.Errorf("the lease's lock: %w", err)
+			return run.Result{Outcome: run.Unavailable, Err: t.fault, Final: true}
 		}
 		c.Lock = f
 		// With retries this process keeps the lock, so that it is held between two attempts.
@@ -83,7 +85,11 @@ func (t locked) Attempt(ctx context.Context, c run.Call) run.Result {
 			c.Detach = func() error { return t.b.Detach(c.Lease.Ref()) }
 		}
 	}
-	return t.Target.Attempt(ctx, c)
+	r := t.Target.Attempt(ctx, c)
+	if r.Outcome == run.Unavailable {
+		t.fault = cmp.Or(r.Err, errFault)
+	}
+	return r
 }
 
 // idempotency is stable per tick, so that an application can recognise a rerun (rule T3).

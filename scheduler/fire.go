@@ -56,8 +56,9 @@ type Fire struct {
 	Output io.Writer
 	// When, if not nil, is called once to decide whether to run the tick that was won: false skips it. It is not
 	// called again for a run that crashed, nor for a run without a tick. No lease is held meanwhile, but the tick
-	// waits for the answer: it must come soon after the context has ended.
-	When func(context.Context) bool
+	// waits for the answer: it must come soon after the context has ended. An error, beside false, says that this host
+	// could not ask, so that another one may.
+	When func(context.Context) (bool, error)
 	// Due, if not nil, is called once the lease is acquired, however long that took, and before the start is
 	// recorded: an error ends the fire, and nothing is started. The lease is held meanwhile: bound the call.
 	Due func(context.Context) error
@@ -67,6 +68,9 @@ type Fire struct {
 	// OnStart is the first part of the work: it is called under the lease, and nothing is executed before it has
 	// returned. To be notified only, use Backend.Hooks.
 	OnStart func(run.Record)
+
+	// others means that other servers may do the work if it cannot be started here.
+	others bool
 }
 
 // Result is the result of a Fire.
@@ -87,4 +91,7 @@ type Result struct {
 	// anew is the tick if a run of it was recorded but nothing was executed, and this process has claimed it once
 	// more: it must be fired again, as another run.
 	anew *tick.Tick
+	// fault says why this host could start nothing. If handedOver is true, the tick was given to the other servers.
+	fault      error
+	handedOver bool
 }

@@ -31,7 +31,7 @@ type Job struct {
 	Holder func(key lease.Key, runID string) lease.Holder
 	Output func(run.Record) io.WriteCloser
 	// When is as in Fire.
-	When func(context.Context) bool
+	When func(context.Context) (bool, error)
 	// Dormant jobs are registered and accounted for, but left to other servers to run.
 	Dormant bool
 

@@ -53,16 +53,18 @@ func (rp *reaper) crashed(ctx context.Context, t tick.Tick) error {
 }
 
 // overdue closes a claim that nobody started in time: nothing ran, except the run before it if the tick was to be
-// run again.
+// run again. If servers tried and could not start it, it ends with their reason.
 func (rp *reaper) overdue(ctx context.Context, t tick.Tick) error {
 	r := run.Record{Job: t.Job, Tick: t.At, Host: rp.b.Self.Host, Outcome: run.Missed,
 		Reason: fmt.Sprintf("claimed by %s, which stopped or died before it started it", t.Claimant)}
-	if t.Reruns > 0 {
-		last, err := rp.lastRun(ctx, t.Job, t.At)
-		if err != nil {
-			return err
-		}
+	last, err := rp.lastRun(ctx, t.Job, t.At)
+	switch {
+	case err != nil:
+		return err
+	case t.Reruns > 0:
 		r = notAgain(r, last)
+	case last.Outcome == run.Unavailable: // servers tried, and none could start it
+		r.Outcome, r.Reason = run.Unavailable, last.Reason
 	}
 	a, err := rp.b.Book.Take(ctx, t, false)
 	if err != nil || a.Status != tick.Won {

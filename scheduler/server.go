@@ -36,6 +36,7 @@ type Server struct {
 	fires sync.WaitGroup
 
 	turn     turn
+	brakes   brakes
 	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
 	claiming atomic.Int64 // fires that wait for their turn, or for the answer to their claim
 
@@ -60,6 +61,7 @@ func NewServer(b *Backend, app string) *Server {
 	s.registrar.Server, s.restorer.Server, s.catchUps.Server = s, s, s
 	s.sweeper.Server, s.adopter.Server, s.maintainer.Server = s, s, s
 	s.abandoned.Server, s.abandoned.gone = s, map[string]time.Time{}
+	s.brakes.log = s.log
 	s.sweeper.turns.among(app, nil)
 	return s
 }

@@ -16,6 +16,8 @@ func (s *Stats) count(r Result) {
 	switch {
 	case r.Run.ID != "" && r.Outcome == run.Succeeded:
 		s.ran.Add(1)
+	case r.Run.ID != "" && r.Outcome == run.Unavailable:
+		s.unavailable.Add(1)
 	case r.Run.ID != "":
 		s.ran.Add(1)
 		s.failed.Add(1)

@@ -42,13 +42,14 @@ func (w *sweeper) every() time.Duration {
 }
 
 // take reports whether it is this server's turn. If not, it is another server's, or nobody can be granted anything. A
-// server that is behind, or whose last sweep failed, stands back for once: another one can do all of it.
+// server that is behind, whose last sweep failed, or that could not start a tick stands back: another one can do all
+// of it.
 func (t *sweepTurns) take(ctx context.Context, w *sweeper, behind bool) (mine bool, err error) {
 	key, span := t.current(), w.every()*9/10 // timers are not exact
 	if w.b.holding() {
 		return false, nil // what could be taken over could not be started
 	}
-	aside := (behind || w.sick) && w.turn.among() > 1
+	aside := (behind || w.sick || w.brakes.on()) && w.turn.among() > 1
 	if aside || !t.had { // then it is probably another's, and a look is cheaper than a refusal
 		t.had = false
 		now, r, err := w.b.Keeper.Read(ctx, key)

@@ -8,7 +8,7 @@ package scheduler
 //	when     execution.run       the job's own word whether to run                       T5
 //	lease    execution.begin     as the policy has it; no pause has begun meanwhile      T5, T7   overlap.go, pause.go
 //	start    execution.start     acknowledged before anything is executed                T1, T2   unanswered.go
-//	work     execution.work      the attempts, guarded by the lease: its loss ends them  L2, T3   package run
+//	work     execution.work      the attempts, guarded by the lease: its loss ends them  L2, T3   package run, handover.go
 //	release  execution.finish    the outcome and the release, in one step; then hooks    T9, T13  report.go, notify.go
 //
 // Server.fire begins with a tick that is due (follow.go). A tick that was won and not started ends with
@@ -83,11 +83,13 @@ func (s *Server) claimInTurn(
 	s.claiming.Add(1)
 	defer s.claiming.Add(-1)
 	inTime := !s.b.now().After(s.b.startBy(e.Job, at))
+	rest := min(s.brakes.try(e.Spec.Key()), s.b.startBy(e.Job, at).Sub(s.b.now())/2)
+	pause(accept, rest)
 	if s.catchUps.join(accept, e, at) {
 		log.Debug("it joins the end of a catch-up", "event", "tick-joined")
 		return false, a, nil
 	}
-	if rank := s.turn.rank(e.Spec.Key(), at); rank == 0 {
+	if rank := s.turn.rank(e.Spec.Key(), at); rank == 0 && rest <= 0 {
 		answered := s.turn.share.begin()
 		defer answered()
 	} else if s.await(accept, e, at, rank) {
@@ -144,19 +146,23 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	defer letGo()
 	f, done := e.fire(t.At)
 	defer done()
-	f.Claim, f.Again, f.Accept, f.Late = t.Lease, t.Reruns > 0, accept, late
+	f.Claim, f.Again, f.Accept, f.Late, f.others = t.Lease, t.Reruns > 0, accept, late, true
 	if !late && !f.Again {
 		f.StartBy = e.StartBy(t.At)
 	}
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
+	taken := s.brakes.taken(e.Spec.Key())
 	res := s.execute(work, f)
 	if res.anew != nil {
 		s.carryOut(accept, work, e, *res.anew, late)
 		return
 	}
+	s.brakes.note(e.Spec.Key(), res, taken)
 	s.Stats.count(res)
 	switch {
+	case res.handedOver:
+		log.Warn("this host could not start it: it goes to the other servers", "event", "tick-handed-over", "reason", res.Reason)
 	case res.Run.ID != "":
 		log.Log(work, levelOf(res.Outcome), string(res.Outcome), "event", "run-ended", "outcome", res.Outcome, "reason", res.Reason, "took", res.Run.Ended.Sub(res.Run.Started).Round(time.Millisecond))
 	case res.Taken != nil:
@@ -198,6 +204,7 @@ type execution struct {
 	Fire
 	tail     *tail           // the end of Output, for hooks
 	previous *previousLookup // for Previous
+	fault    error           // why this host could start nothing
 }
 
 // run takes a fire from its claim, if it has one, to its end.
@@ -213,11 +220,17 @@ func (x *execution) run(ctx context.Context) Result {
 	}
 	defer x.pace()()
 	x.keepTail()
-	if x.When != nil && !x.Tick.IsZero() && !x.Again && !x.When(x.Accept) {
-		if err := context.Cause(x.Accept); err != nil {
-			return Result{Err: err} // it was called off: another server asks for itself
+	if x.When != nil && !x.Tick.IsZero() && !x.Again {
+		yes, err := x.When(x.Accept)
+		switch cause := context.Cause(x.Accept); {
+		case yes:
+		case cause != nil:
+			return Result{Err: cause} // it was called off: another server asks for itself
+		case err != nil:
+			return x.unasked(ctx, err)
+		default:
+			return x.refuse(ctx, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 		}
-		return x.refuse(ctx, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 	}
 	x.previous = x.lookUpPrevious()
 	defer x.previous.drop()
@@ -332,7 +345,7 @@ func (x *execution) work(ctx context.Context, l *lease.Lease, rec run.Record) (r
 		rec.Attempts, rec.Outcome, rec.Reason, recorded = run.Attempts(ctx, locked{x}, call, x.Limits, x.b.now)
 		return nil
 	})
-	if errors.Is(err, lease.ErrLost) {
+	if errors.Is(err, lease.ErrLost) && rec.Outcome != run.Unavailable {
 		rec.Outcome, rec.Reason = run.Lost, lostReason(l, err)
 	}
 	if !started {
@@ -344,17 +357,25 @@ func (x *execution) work(ctx context.Context, l *lease.Lease, rec run.Record) (r
 
 // finish records the outcome together with the release.
 func (x *execution) finish(ctx context.Context, l *lease.Lease, rec run.Record) Result {
+	over := false
+	if rec.Outcome == run.Unavailable && x.fault != nil {
+		rec, over = x.unstarted(ctx, rec)
+	}
 	rec.Reason = clean(rec.Reason)
 	for i := range rec.Attempts {
 		rec.Attempts[i].Error = clean(rec.Attempts[i].Error)
 	}
-	res := Result{Run: rec, Outcome: rec.Outcome, Reason: rec.Reason}
+	res := Result{Run: rec, Outcome: rec.Outcome, Reason: rec.Reason, fault: x.fault}
 	a, what, err := x.reporter.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
 	l.Drop()
-	if rec.Outcome == run.Unavailable && a.Status == tick.Won {
+	switch {
+	case rec.Outcome != run.Unavailable || a.Status != tick.Won:
+	case x.fault == nil:
 		res.anew = x.anew(ctx, l.Ref())
+	case over:
+		res.handedOver = x.handOver(ctx, l.Ref())
 	}
-	if res.anew == nil {
+	if res.anew == nil && !res.handedOver {
 		x.notifier.outcome(what, rec, "", x.tail.kept())
 	}
 	switch {

@@ -20,7 +20,7 @@ func TestAConditionIsAskedOnce(t *testing.T) {
 		var all []*host
 		for seed := range uint64(3) {
 			j := newJob(t, "* * * * *", w.target(0), nil)
-			j.When = func(context.Context) bool { return asked.Add(1)%2 == 0 }
+			j.When = func(context.Context) (bool, error) { return asked.Add(1)%2 == 0, nil }
 			h := w.host(seed+1, 0)
 			h.start(t, j)
 			all = append(all, h)

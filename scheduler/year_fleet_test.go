@@ -244,7 +244,7 @@ func (y *yearJob) build(s *server) *scheduler.Job {
 	}
 	j := &scheduler.Job{Spec: spec, Target: work{s, y, book}, Dormant: y.dormant != nil && y.dormant(s.m.n)}
 	if y.when {
-		j.When = func(context.Context) bool { return time.Now().Minute()%3 != 0 }
+		j.When = func(context.Context) (bool, error) { return time.Now().Minute()%3 != 0, nil }
 	}
 	return j
 }

@@ -44,6 +44,10 @@ func (w *Worker) do(ctx context.Context, r *queue.Run) error {
 		return queue.Postpone(w.o.Postpone)
 	}
 	err := res.Err
+	if res.Outcome == run.Unavailable {
+		host, _ := os.Hostname()
+		return queue.NotStarted(fmt.Errorf("it could not be started on %s: %w", host, err))
+	}
 	if err == nil {
 		err = fmt.Errorf("exit status %d", res.Status)
 	}

@@ -11,10 +11,10 @@ import (
 // whenTime bounds a job's condition: the tick is claimed meanwhile.
 const whenTime = time.Minute
 
-// when returns a job's condition: exit status 0 is yes. If the condition cannot be run, the answer is no, and the
-// log says why. It runs as the job's command does: as the same user, in the same directory, with the same
-// environment.
-func (s *service) when(spec *job.Spec, env []string) (func(context.Context) bool, error) {
+// when returns a job's condition: exit status 0 is yes. If the condition fails, the answer is no, and
+// the log says why. If this host cannot start it, there is no answer. It runs as the job's command does: as
+// the same user, in the same directory, with the same environment.
+func (s *service) when(spec *job.Spec, env []string) (func(context.Context) (bool, error), error) {
 	if spec.When == nil {
 		return nil, nil
 	}
@@ -26,11 +26,14 @@ func (s *service) when(spec *job.Spec, env []string) (func(context.Context) bool
 		}
 		b.Dir, b.Umask, b.Nice = c.Dir, c.Umask, c.Nice
 	}
-	return func(ctx context.Context) bool {
+	return func(ctx context.Context) (bool, error) {
 		printed, err := b.Run(ctx)
-		if err != nil {
+		switch {
+		case command.HostFault(err):
+			return false, err
+		case err != nil:
 			s.log.Info("the job's condition (when) was false", "event", "when", "job", spec.Key(), "error", err, "output", printed)
 		}
-		return err == nil
+		return err == nil, nil
 	}, nil
 }

@@ -83,10 +83,13 @@ const exitPostponed = 75
 const killGrace = 4 * time.Second
 
 // NewWorker creates a Worker, and opens the store if it is not open yet. A *Refusal says what is wrong with the
-// options; other errors are the store's. Close the Worker at the end.
+// options, or that the command is not there; other errors are the store's. Close the Worker at the end.
 func NewWorker(ctx context.Context, at Store, o WorkerOptions) (*Worker, error) {
 	if err := errors.Join(at.check("the store"), o.check()); err != nil {
 		return nil, &Refusal{What: err}
+	}
+	if err := command.Find(o.Command[0], "", os.Environ()); err != nil {
+		return nil, &Refusal{What: fmt.Errorf("the command cannot be started on this host: %w", err)}
 	}
 	o = o.defaults()
 	w := &Worker{o: o, log: o.Logger}

@@ -44,6 +44,7 @@ var parts = map[string]func([]string){
 	"sit":       sit,
 	"join":      join,
 	"pass":      pass,
+	"starve":    starve,
 }
 
 // detach starts a command in a session of its own and ends, which leaves it to a subreaper.

@@ -71,6 +71,9 @@ func (p *Process) begin(s Spec, path string) (*Process, error) {
 	name := s.Args[0]
 	if err := p.arm(s); err != nil {
 		p.abandon()
+		if errors.Is(err, errGuardianGone) {
+			err = fmt.Errorf("%w: %w", errUnborn, err)
+		}
 		return nil, &StartError{StatusFault, name, err}
 	}
 	m, err := p.answer(s.Deadline.Kill)
@@ -103,11 +106,16 @@ const startTime = time.Minute
 // answer waits for the guardian to say whether the command was executed, at most until the deadline. With an error it
 // returns what the guardian said last.
 func (p *Process) answer(kill time.Duration) (last guardian.Message, err error) {
+	ready := p.guardian.pid != 0 // it has said so: see enter
 	for {
 		m, err := p.first(kill)
-		if err != nil {
+		switch {
+		case !ready && errors.Is(err, io.EOF):
+			return last, fmt.Errorf("%w: %w", errUnborn, err)
+		case err != nil:
 			return last, err
 		}
+		ready = true
 		if last = m; m.Kind != guardian.Waiting && m.Kind != guardian.Starting {
 			return last, nil
 		}
@@ -144,6 +152,9 @@ func equipped() error {
 		return fmt.Errorf("/proc is not mounted; dibs needs it to guard commands: mount it (%w)", err)
 	}
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return os.NewSyscallError("open "+os.DevNull, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be opened; dibs needs it: make it (%w)", os.DevNull, err)
 	}

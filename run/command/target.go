@@ -159,7 +159,7 @@ func (t Target) awaitStuck(ctx context.Context, c run.Call) (r run.Result, ended
 
 func fault(c run.Call, err error) run.Result {
 	closeLock(c)
-	return run.Result{Outcome: run.Failed, Status: StatusFault, Err: err}
+	return startResult(err)
 }
 
 func (t Target) spec(c run.Call, out *output, given []string) Spec {
@@ -338,6 +338,9 @@ func (p *Process) lose(loss lease.Loss) {
 
 func startResult(err error) run.Result {
 	r := run.Result{Outcome: run.Failed, Status: StatusFault, Err: err, Final: true}
+	if HostFault(err) {
+		r.Outcome = run.Unavailable
+	}
 	var start *StartError
 	if errors.As(err, &start) {
 		r.Status = start.Status

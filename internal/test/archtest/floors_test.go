@@ -16,7 +16,7 @@ type floor struct {
 // floors are all packages but those of internal/test, the lowest floor first.
 var floors = []floor{
 	{"ground: helpers that know nothing of dibs", []string{
-		"internal/aside", "internal/beneath", "internal/clock", "internal/coalesce", "internal/conffile", "internal/environ", "internal/keys", "internal/lazy",
+		"internal/aside", "internal/beneath", "internal/brake", "internal/clock", "internal/coalesce", "internal/conffile", "internal/environ", "internal/keys", "internal/lazy",
 		"internal/outbound",
 		"internal/guardian/proc", "internal/guardian/cgroup", "internal/guardian", "internal/guardian/early", "internal/scope"}},
 	{"what is declared: when and what", []string{"schedule", "job", "task"}},

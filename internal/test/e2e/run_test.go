@@ -34,7 +34,7 @@ func TestRunStatuses(t *testing.T) {
 		{143, "failed", nil, shell("kill -TERM $$")},
 		{124, "timed_out", []string{"--timeout", "200ms", "--stop-grace", "100ms"}, w.work("late", work{For: time.Minute, Family: true, Deaf: true})},
 		{126, "failed", nil, []string{plain}},
-		{127, "failed", nil, []string{"no-such-command"}},
+		{127, "unavailable", nil, []string{"no-such-command"}},
 	} {
 		p := w.run("k", c.flags, c.command).exits(c.status, patience)
 		if r := p.result(); r.Outcome != c.outcome || r.ExitStatus != c.status || r.Key != "k" || r.RunID == "" || r.Token == 0 || r.Started.IsZero() || r.Ended.Before(r.Started) {

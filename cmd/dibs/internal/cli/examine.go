@@ -314,6 +314,11 @@ func (x *examination) global() (names []string) {
 }
 
 func (x *examination) lookAtJobs() {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil { // dibs itself uses all of Max
+		commands := slices.DeleteFunc(slices.Clone(x.jobs), func(s job.Spec) bool { return s.Command == nil })
+		x.found(doctor.Descriptors(uint64(limit.Max), len(commands))...)
+	}
 	x.found(doctor.Jobs(x.jobs, doctor.Setting{Manifest: x.source, Store: x.address.String(), Shared: x.address.shared(), OnlyHost: x.address.OnlyHost,
 		Now: time.Now(), Registered: x.registered, NoQueue: x.noQueue,
 		Secret: func(ref string) error {

@@ -25,6 +25,10 @@ func (w *wording) decided() {
 	case run.Missed:
 		w.missed()
 	case run.Unavailable:
+		if strings.Contains(w.Reason, "nothing was executed") {
+			w.say("Servers were up, and could not start it: %s.", w.Reason)
+			break
+		}
 		w.say("A server was up, and the store did not answer: %s. Nothing was started.", w.Reason)
 	case run.Paused:
 		w.say("Nobody could claim it: the job was %s. Ticks of a pause are not caught up on.", orDash(w.Reason))
@@ -172,7 +176,7 @@ func (w *wording) open() {
 	case w.Outcome == string(tick.Claimed) && w.Reruns > 0:
 		w.say("That process is gone, and started nothing. Any server takes the tick over within the job's catch_up_window_seconds; after that it ends as its last run did.")
 	case w.Outcome == string(tick.Claimed):
-		w.say("That process is gone, and nothing was started. Any server takes the tick over until %s; after that it is missed.", w.at(w.StartBy))
+		w.say("That process is gone, and nothing was started, or its host could not start the tick. Any server takes the tick over until %s; after that it is missed.", w.at(w.StartBy))
 	case w.Alive:
 		w.say("It was started at %s and renews its lease: it is running.", w.at(w.Started))
 	default:

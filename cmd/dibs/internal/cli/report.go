@@ -60,7 +60,7 @@ func (r *runner) report(res scheduler.Result) report {
 		if n := len(res.Run.Attempts); n > 0 {
 			last := res.Run.Attempts[n-1]
 			rep.status = last.Status
-			if last.Outcome == run.Failed && last.Status >= exitInternal && last.Status <= 127 {
+			if (last.Outcome == run.Failed || last.Outcome == run.Unavailable) && last.Status >= exitInternal && last.Status <= 127 {
 				rep.err = errors.Join(rep.err, errors.New(last.Error))
 			}
 		}
@@ -143,6 +143,9 @@ func (rep report) exit(contendedExit int) int {
 	case contended, duplicate, notDue, run.Paused:
 		return contendedExit
 	case run.Unavailable:
+		if rep.RunID != "" && rep.status != 0 { // the command could not be started
+			return rep.status
+		}
 		return exitUnavailable
 	case run.Lost:
 		return exitLost

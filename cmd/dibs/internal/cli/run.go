@@ -316,6 +316,15 @@ func failure(err error) error {
 	return statusError{exitInternal, err}
 }
 
+// unstartable is the status for an error that says why a command cannot be started here; 0: it says something else.
+func unstartable(err error) int {
+	var start *command.StartError
+	if errors.As(err, &start) {
+		return start.Status
+	}
+	return 0
+}
+
 // runner carries out one plan.
 type runner struct {
 	plan

@@ -161,6 +161,9 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	}
 	manager := newNotifier()
 	w, err := serve.NewWorker(ctx, a.at(), of)
+	if status := unstartable(err); status != 0 {
+		return statusError{status, err}
+	}
 	if err != nil {
 		return refused(err)
 	}

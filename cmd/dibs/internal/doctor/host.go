@@ -76,6 +76,21 @@ func OtherDirectories(mine string, others []Directory) (all []Finding) {
 	return all
 }
 
+// What a process needs of descriptors: dibs itself, and for each command that runs.
+const (
+	ownDescriptors = 64
+	perCommand     = 8
+)
+
+// Descriptors judges how many descriptors a process may have that runs so many commands at once.
+func Descriptors(limit uint64, commands int) []Finding {
+	if need := ownDescriptors + perCommand*commands; limit < uint64(need) {
+		return []Finding{found(Warning, "descriptors", "RLIMIT_NOFILE", fmt.Sprintf("Raise the limit to %d or more: ulimit -n, LimitNOFILE= of the unit.", need),
+			"A process started from here may have %d descriptors: too few for the manifest's %d commands at once. This host would leave their ticks to other servers.", limit, commands)}
+	}
+	return nil
+}
+
 // Units judges how systemd stops the services that run dibs. Where dibs may ask for scopes, a stop does not reach its
 // jobs.
 func Units(units []unit.Unit) (all []Finding) {

@@ -106,3 +106,17 @@ func TestSpool(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// The limit of descriptors is compared with what the commands of a manifest need.
+// Holds: promise 25.
+func TestDescriptors(t *testing.T) {
+	for _, c := range []struct {
+		limit    uint64
+		commands int
+		found    int
+	}{{64, 0, 0}, {63, 0, 1}, {64, 60, 1}, {544, 60, 0}, {543, 60, 1}, {1 << 20, 10_000, 0}} {
+		if all := doctor.Descriptors(c.limit, c.commands); len(all) != c.found || c.found > 0 && all[0].Severity != doctor.Warning {
+			t.Errorf("%d descriptors for %d commands: %+v", c.limit, c.commands, all)
+		}
+	}
+}

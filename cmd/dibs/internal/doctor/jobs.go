@@ -262,7 +262,7 @@ func (s Setting) needs(spec *job.Spec) (all []Finding) {
 			when.Dir, when.Env = c.Dir, c.Env
 		}
 		if err := s.Program(when); err != nil {
-			all = append(all, found(Warning, "program", where, "Install it on this host, or name it by its absolute path.", "Its condition (when) would not start here: %v. Each tick would be skipped.", err))
+			all = append(all, found(Warning, "program", where, "Install it on this host, or name it by its absolute path.", "Its condition (when) would not start here: %v. None of its ticks would run here.", err))
 		}
 	}
 	if spec.Command != nil {

@@ -93,7 +93,7 @@ func TestEveryOutcome(t *testing.T) {
 		{"holder stuck", at, beside(deaf, policy(job.Replace, time.Hour), serve(works(time.Second), policy(job.Replace, time.Second), 5*time.Minute)), run.Skipped, run.ReasonHolderStuck},
 		{"when", at, func(w world, t *testing.T) {
 			j := hourly(t, works(time.Second), nil)
-			j.When = func(context.Context) bool { return false }
+			j.When = func(context.Context) (bool, error) { return false, nil }
 			_, stop := w.serve("web-1", j)
 			t.Cleanup(stop)
 			time.Sleep(time.Hour + time.Minute)
