@@ -73,6 +73,11 @@ func open(ctx context.Context, db *sql.DB, c store.Config, shared bool, migratio
 	if err != nil {
 		return nil, err
 	}
+	if !c.Read {
+		if err := d.rights(ctx); err != nil {
+			return nil, err
+		}
+	}
 	m, made, err := d.prepare(ctx, c)
 	if err != nil {
 		return nil, err
