@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -115,9 +116,10 @@ var secretive = lazy.Regexp(`(?i)pass|pwd|secret|token|auth|cred|user|key`)
 var shown = map[string]bool{
 	"namespace": true, "ttl": true, "lock": true, "reach": true, "expect_store": true,
 	"host": true, "port": true, "dbname": true, "db": true, "search_path": true, "sslmode": true, "target_session_attrs": true,
+	"sslcert": true, "sslkey": true, "sslrootcert": true, "passfile": true, "servicefile": true,
 	"application_name": true, "connect_timeout": true, "pool_max_conns": true, "pool_min_conns": true, "socket": true,
 	"timeout": true, "readtimeout": true, "writetimeout": true, "tls": true, "charset": true, "collation": true,
-	"protocol": true, "dial_timeout": true, "read_timeout": true, "write_timeout": true, "pool_size": true,
+	"protocol": true, "dial_timeout": true, "read_timeout": true, "write_timeout": true, "pool_size": true, "skip_verify": true,
 }
 
 // hidden replaces what is not shown.
@@ -223,3 +225,31 @@ type scrubbed struct {
 
 func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.error }
+
+// Loopback reports whether all hosts of the address are this one.
+func (c Config) Loopback() bool {
+	if c.URL == nil {
+		return false
+	}
+	hosts := strings.Split(c.URL.Host, ",")
+	q := c.URL.Query()
+	switch {
+	case q.Get("socket") != "":
+		return true
+	case c.URL.Host == "" && q.Get("host") != "":
+		hosts = strings.Split(q.Get("host"), ",")
+	}
+	return !slices.ContainsFunc(hosts, func(h string) bool { return !local(h) })
+}
+
+func local(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if host == "" || strings.HasPrefix(host, "/") || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}

@@ -166,12 +166,11 @@ func (c *copying) unfinished() error {
 }
 
 func (c *copying) events() error {
-	id := short(c.From.Self.HostID)
 	return pages(history.Query{From: c.from}, read(c.ctx, c.From.History.Events), func(e history.Event) time.Time { return e.At },
 		func(events []history.Event) error {
 			for i := range events {
 				e := &events[i]
-				e.ID = id + "-" + e.ID
+				e.ID = c.name.ID + "-" + e.ID
 				if e.Job != "" {
 					e.Job = c.named(e.Job)
 				}
@@ -186,7 +185,7 @@ func (c *copying) events() error {
 		})
 }
 
-func (c *copying) named(job string) string { return On(job, short(c.From.Self.HostID)) }
+func (c *copying) named(job string) string { return On(job, c.name.ID) }
 
 // read reads the host's directory.
 func read[T any](ctx context.Context, from func(context.Context, history.Query) ([]T, error)) func(history.Query) ([]T, error) {

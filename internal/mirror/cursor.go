@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/beneath"
@@ -15,6 +16,9 @@ import (
 type Cursor interface {
 	Load() (Position, error)
 	Save(Position) error
+	// LoadName and SaveName keep what the directory is called there. What is saved survives a power loss.
+	LoadName() (Name, error)
+	SaveName(Name) error
 }
 
 // A Position is how far the directory was copied: all that began before Until, except what was unfinished.
@@ -48,18 +52,35 @@ const folder = "mirror"
 const mostCursor = 64 << 20
 
 // Load implements Cursor. A file that cannot be parsed, as a power loss can leave one, counts as none.
-func (f File) Load() (p Position, err error) {
-	b, err := f.read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
-	}
+func (f File) Load() (Position, error) {
+	p, err := load[Position](f)
 	if err != nil {
 		return p, fmt.Errorf("read how far this host's jobs were copied: %w", err)
 	}
-	if json.Unmarshal(b, &p) != nil {
-		return Position{}, nil
-	}
 	return p, nil
+}
+
+// LoadName implements Cursor.
+func (f File) LoadName() (Name, error) {
+	n, err := load[Name](f.ofName())
+	if err != nil {
+		return n, fmt.Errorf("read this host's id in the shared store: %w", err)
+	}
+	return n, nil
+}
+
+// ofName is the file beside f that keeps the name.
+func (f File) ofName() File { return File{f.dir, strings.TrimSuffix(f.name, ".json") + ".name.json"} }
+
+func load[T any](f File) (v T, err error) {
+	b, err := f.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, nil
+	}
+	if err == nil && json.Unmarshal(b, &v) != nil {
+		return *new(T), nil
+	}
+	return v, err
 }
 
 func (f File) read() ([]byte, error) {
@@ -75,7 +96,22 @@ func (f File) read() ([]byte, error) {
 
 // Save implements Cursor.
 func (f File) Save(p Position) error {
-	b, err := json.Marshal(p)
+	if err := f.save(p, false); err != nil {
+		return fmt.Errorf("write how far this host's jobs were copied: %w", err)
+	}
+	return nil
+}
+
+// SaveName implements Cursor.
+func (f File) SaveName(n Name) error {
+	if err := f.ofName().save(n, true); err != nil {
+		return fmt.Errorf("write this host's id in the shared store: %w", err)
+	}
+	return nil
+}
+
+func (f File) save(v any, sync bool) error {
+	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
@@ -84,10 +120,7 @@ func (f File) Save(p Position) error {
 		d, err = d.MakeSub(folder)
 	}
 	if err == nil {
-		err = d.Replace(f.name, b, false)
+		err = d.Replace(f.name, b, sync)
 	}
-	if err != nil {
-		return fmt.Errorf("read how far this host's jobs were copied: %w", err)
-	}
-	return nil
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -27,6 +28,7 @@ type Host struct {
 // about is what is registered of a host.
 type about struct {
 	Host string     `json:"host"`
+	Boot string     `json:"boot,omitempty"`
 	Jobs []tick.Job `json:"jobs"`
 }
 
@@ -60,8 +62,8 @@ func Own(known []tick.Job) []tick.Job {
 const forgotten = 90 * 24 * time.Hour
 
 // describe returns what is registered of a host with these jobs. It leaves out what changes with every tick.
-func describe(name string, jobs []tick.Job, now time.Time) (string, error) {
-	a := about{Host: name, Jobs: []tick.Job{}}
+func describe(self lease.Holder, jobs []tick.Job, now time.Time) (string, error) {
+	a := about{Host: self.Host, Boot: self.BootID, Jobs: []tick.Job{}}
 	for _, j := range jobs {
 		if j.Removed.IsZero() || now.Sub(j.Removed) < forgotten {
 			j.Mark = time.Time{}

@@ -34,6 +34,7 @@ type Mirror struct {
 	Store  string
 	Cursor Cursor
 
+	name       Name     // of the directory in To
 	host       tick.Job // our row in the registry of To
 	registered bool
 	beat       time.Time
@@ -146,59 +147,63 @@ func (m *Mirror) Pass(ctx context.Context) error {
 
 // register tells the shared store about this host, its jobs, and when it was last there.
 func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) error {
-	id := short(m.From.Self.HostID)
-	if id == "" {
-		return errors.New("the host's directory has no id")
-	}
-	definition, err := describe(m.From.Self.Host, jobs, now)
+	definition, err := describe(m.From.Self, jobs, now)
 	if err != nil {
 		return err
-	}
-	if !m.registered {
-		if err := m.recall(ctx, row(id)); err != nil {
-			return err
-		}
-	}
-	if !m.registered || m.host.Definition != definition {
-		// A zero Since, of a new host, is the store's now.
-		rows, err := m.To.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: row(id), Definition: definition, Since: m.host.Since}})
-		if err != nil {
-			return fmt.Errorf("register this host: %w", err)
-		}
-		m.host, m.registered = rows[0], true
 	}
 	at, err := m.To.Keeper.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if at.Sub(m.beat) < beatEvery {
-		return nil
+	at = at.Truncate(time.Microsecond)
+	for steps := 0; !m.registered || at.Sub(m.beat) >= beatEvery; steps++ {
+		switch {
+		case steps > 8:
+			return errors.New("others report to the shared store as this host all the time")
+		case !m.registered:
+			err = m.identify(ctx, definition, at)
+		default:
+			err = m.report(ctx, at)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	a, err := m.To.Ticks.Settle(ctx, tick.SettleRequest{Job: m.host.Name, From: m.host.Mark, To: at})
-	if err != nil {
-		return fmt.Errorf("send this host's heartbeat: %w", err)
-	}
-	if m.registered = a.Status == tick.Won; m.registered { // else another process of this host has said so
-		m.host.Mark, m.beat = at.Truncate(time.Microsecond), at
+	if m.host.Definition != definition {
+		return m.describe(ctx, definition, m.host.Since)
 	}
 	return nil
 }
 
-// recall reads what the store knows about this host. If that is nothing, it has lost what was copied before: all of it
-// is copied again. A turn prepares a store that has lost everything (rule L9), since this host may be the only one
-// that uses it.
-func (m *Mirror) recall(ctx context.Context, name string) error {
-	rows, err := m.To.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
+// report sends the heartbeat at, or again an earlier one that was not answered: it may have arrived, or may still
+// arrive. The directory remembers it first. If somebody else has reported, we are not registered any more.
+func (m *Mirror) report(ctx context.Context, at time.Time) error {
+	if at.Before(m.host.Mark) { // the store's clock was set back
+		at = m.host.Mark
+	}
+	if !m.name.From.Equal(m.host.Mark) || !m.name.To.After(m.name.From) {
+		m.name.From, m.name.To = m.host.Mark, at
+		if err := m.Cursor.SaveName(m.name); err != nil {
+			return err
+		}
+	}
+	m.registered = false
+	a, err := m.To.Ticks.Settle(ctx, tick.SettleRequest{Job: m.host.Name, From: m.name.From, To: m.name.To})
 	if err != nil {
-		return fmt.Errorf("look for this host in the shared store: %w", err)
+		return fmt.Errorf("send this host's heartbeat: %w", err)
 	}
-	m.host = tick.Job{}
-	if len(rows) > 0 {
-		m.host = rows[0]
-		return nil
+	if a.Status == tick.Won {
+		m.registered, m.host.Mark, m.beat = true, m.name.To, m.name.To
 	}
-	if _, err := m.To.Keeper.Turn(ctx, lease.Want{Key: lease.Key(name).Mirror(), Holder: m.To.Self}, m.To.Keeper.Margin().TTL); err != nil {
-		return fmt.Errorf("prepare the shared store: %w", err)
+	return nil
+}
+
+// describe writes what there is to say about this host.
+func (m *Mirror) describe(ctx context.Context, definition string, since time.Time) error {
+	rows, err := m.To.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: row(m.name.ID), Definition: definition, Since: since}})
+	if err != nil {
+		return fmt.Errorf("register this host: %w", err)
 	}
-	return m.Cursor.Save(Position{})
+	m.host = rows[0]
+	return nil
 }

@@ -23,9 +23,10 @@ import (
 )
 
 // A network lies before the shared store. fails counts down the calls until one fails; below zero
-// none does.
+// none does. A heartbeat that is late is not answered, and arrives some seconds later.
 type network struct {
 	cut   atomic.Bool
+	late  atomic.Bool
 	fails atomic.Int64
 	calls atomic.Int64
 }
@@ -59,6 +60,10 @@ func (f farTicks) SetJobs(ctx context.Context, r []tick.JobRequest) ([]tick.Job,
 func (f farTicks) Settle(ctx context.Context, r tick.SettleRequest) (tick.Answer, error) {
 	if err := f.err(); err != nil {
 		return tick.Answer{}, err
+	}
+	if f.late.Load() {
+		time.AfterFunc(7*time.Second, func() { _, _ = f.Store.Settle(context.WithoutCancel(ctx), r) })
+		return tick.Answer{}, lease.ErrUnavailable
 	}
 	return f.Store.Settle(ctx, r)
 }
@@ -102,10 +107,15 @@ func backend(t *testing.T, b *memory.Backend, self lease.Holder) *scheduler.Back
 		Self: self, Log: slog.New(slog.DiscardHandler)}
 }
 
-type memoryCursor struct{ mirror.Position }
+type memoryCursor struct {
+	mirror.Position
+	name mirror.Name
+}
 
-func (c *memoryCursor) Load() (mirror.Position, error) { return c.Position, nil }
-func (c *memoryCursor) Save(p mirror.Position) error   { c.Position = p; return nil }
+func (c *memoryCursor) Load() (mirror.Position, error)  { return c.Position, nil }
+func (c *memoryCursor) Save(p mirror.Position) error    { c.Position = p; return nil }
+func (c *memoryCursor) LoadName() (mirror.Name, error)  { return c.name, nil }
+func (c *memoryCursor) SaveName(name mirror.Name) error { c.name = name; return nil }
 
 // host is one with a directory of its own, beside a shared store.
 type host struct {

@@ -5,13 +5,17 @@ package outbound
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/tlsfiles"
 )
 
 // maxHeaders bounds the headers of an answer, with all provisional answers (1xx) before it, in bytes.
@@ -33,6 +37,52 @@ type Options struct {
 
 // New returns a Client. It does not connect yet.
 func New(o Options) *Client {
+	if t := o.TLS; t != nil && (t.RootCAs != nil || t.InsecureSkipVerify) {
+		return Of(&http.Client{Transport: transport(o)})
+	}
+	return Of(&http.Client{Transport: &renewing{options: o}})
+}
+
+// renewing is a transport that trusts the authorities that this host has now.
+type renewing struct {
+	options Options
+
+	mu    sync.Mutex
+	by    *http.Transport
+	trust *x509.CertPool
+}
+
+func (r *renewing) RoundTrip(req *http.Request) (*http.Response, error) {
+	trust, err := tlsfiles.System.Pool()
+	if err != nil {
+		return nil, err
+	}
+	return r.with(trust).RoundTrip(req)
+}
+
+// with returns the transport for these authorities. Nil are those of crypto/tls.
+func (r *renewing) with(trust *x509.CertPool) *http.Transport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by != nil && r.trust == trust {
+		return r.by
+	}
+	o := r.options
+	if trust != nil {
+		if o.TLS == nil {
+			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		o.TLS = o.TLS.Clone()
+		o.TLS.RootCAs = trust
+	}
+	if r.by != nil {
+		r.by.CloseIdleConnections()
+	}
+	r.by, r.trust = transport(o), trust
+	return r.by
+}
+
+func transport(o Options) *http.Transport {
 	t := &http.Transport{
 		Proxy:                  o.Proxy,
 		TLSClientConfig:        o.TLS,
@@ -48,7 +98,7 @@ func New(o Options) *Client {
 	if !o.Reuse {
 		t.DialContext = dial
 	}
-	return Of(&http.Client{Transport: t})
+	return t
 }
 
 // ownContext is the key of a request's context within the context of its connection, which net/http detaches from it:

@@ -131,10 +131,10 @@ var outage = map[uint16]bool{
 
 var cures = map[uint16]string{
 	1040: "; raise max_connections",
-	1044: "; grant the user SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER and INDEX on the database",
+	1044: "; grant the user the rights of docs/reference/stores.md on the database",
 	1045: "; correct the user or the password in the address",
 	1049: "; create it: CREATE DATABASE …",
-	1142: "; grant the user SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER and INDEX on the database",
+	1142: "; grant the user the rights of docs/reference/stores.md on the database",
 	1146: "; the tables are gone: run dibs init",
 	1153: "; raise max_allowed_packet on the server",
 	1205: "; a long transaction holds a row of a dibs_ table: see SHOW PROCESSLIST",

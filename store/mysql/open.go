@@ -14,6 +14,7 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 
+	"github.com/dibs-run/dibs/internal/tlsfiles"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -41,6 +42,9 @@ func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.
 	s, err := open(ctx, db, c, false, migrations)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
+	}
+	for _, f := range exposed(c) {
+		s.Properties.Flaw(f)
 	}
 	letGo := s.Close
 	s.Close = func() error { return errors.Join(letGo(), db.Close()) }
@@ -72,6 +76,11 @@ func open(ctx context.Context, db *sql.DB, c store.Config, shared bool, migratio
 	version, tables, err := d.migrate(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if !c.Read {
+		if err := d.rights(ctx); err != nil {
+			return nil, err
+		}
 	}
 	m, made, err := d.prepare(ctx, c)
 	if err != nil {
@@ -140,14 +149,21 @@ func connectorOf(u *url.URL) (driver.Connector, error) {
 		return nil, err
 	}
 	c, err := mysqldriver.NewConnector(cfg)
-	return ownSessions{c}, err
+	return ownSessions{c, cfg}, err
 }
 
 // ownSessions gives each of our own connections the settings that the packets rely on.
-type ownSessions struct{ driver.Connector }
+type ownSessions struct {
+	driver.Connector
+	cfg *mysqldriver.Config
+}
 
 func (o ownSessions) Connect(ctx context.Context) (driver.Conn, error) {
-	c, err := o.Connector.Connect(ctx)
+	connector, err := o.renewed()
+	if err != nil {
+		return nil, err
+	}
+	c, err := connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -155,4 +171,32 @@ func (o ownSessions) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// renewed returns a connector with the authorities that this host has now.
+func (o ownSessions) renewed() (driver.Connector, error) {
+	if t := o.cfg.TLS; t == nil || t.RootCAs != nil || t.InsecureSkipVerify {
+		return o.Connector, nil
+	}
+	pool, err := tlsfiles.System.Pool()
+	if err != nil || pool == nil {
+		return o.Connector, err
+	}
+	cfg := o.cfg.Clone()
+	cfg.TLS.RootCAs = pool
+	return mysqldriver.NewConnector(cfg)
+}
+
+// exposed is what is wrong with how an address reaches a server beyond this host.
+func exposed(c store.Config) []store.Flaw {
+	const cure = "Write tls=true in the address; SSL_CERT_FILE names an authority of your own."
+	mode := strings.ToLower(c.URL.Query().Get("tls"))
+	switch {
+	case c.Loopback():
+	case mode == "preferred":
+		return []store.Flaw{{What: "The connection falls back to plain text whenever somebody between this host and the server wants it (tls=preferred).", Cure: cure}}
+	case mode == "skip-verify":
+		return []store.Flaw{{What: "Anybody between this host and the server can pose as the server: its certificate is not verified (tls=skip-verify).", Cure: cure}}
+	}
+	return nil
 }

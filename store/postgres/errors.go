@@ -40,7 +40,7 @@ func (d *db) refusal(what string, e *pgconn.PgError) error {
 	case "42P05", "26000":
 		return fmt.Errorf("postgres store %s: %s: a pooler in transaction mode is in the way, and this connection keeps prepared statements; nothing was done: open the pool with default_query_exec_mode=exec, or leave that parameter out of the address: %w", d.address, what, e)
 	case "42501":
-		return fmt.Errorf("postgres store %s: %s: the role lacks a right; run `dibs init` as the owner of the schema dibs, or grant the role its rights: %w", d.address, what, e)
+		return fmt.Errorf("postgres store %s: %s: the role lacks a right; run `dibs init` as the owner of the schema dibs, or grant the role the rights of docs/reference/stores.md: %w", d.address, what, e)
 	case "3F000", "42P01", "42883":
 		return fmt.Errorf("postgres store %s: %s: the schema dibs is incomplete; run `dibs init`: %w", d.address, what, e)
 	}

@@ -42,6 +42,9 @@ func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.
 		pool.Close()
 		return nil, err
 	}
+	for _, f := range exposed(c, cfg.ConnConfig) {
+		s.Properties.Flaw(f)
+	}
 	ours := s.Close
 	s.Close = func() error {
 		err := ours()

@@ -1,21 +1,16 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/dibs-run/dibs/internal/conffile"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -26,12 +21,10 @@ const defaultConns = 16
 
 // poolConfig completes what the address says about our own connections.
 func poolConfig(c store.Config, b *behind) (*pgxpool.Config, error) {
-	if err := readable(c.URL.Query()); err != nil {
-		return nil, fmt.Errorf("postgres store %s: %w", c, err)
-	}
-	cfg, err := pgxpool.ParseConfig(c.URL.String())
+	renewed := certificatesOf(c)
+	cfg, err := parse(c)
 	if err != nil {
-		return nil, fmt.Errorf("postgres store %s: the address is not valid: %w", c, withoutAddress(err))
+		return nil, err
 	}
 	if c.URL.Query().Get("pool_max_conns") == "" {
 		cfg.MaxConns = defaultConns
@@ -47,32 +40,22 @@ func poolConfig(c store.Config, b *behind) (*pgxpool.Config, error) {
 	}
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: time.Second, Count: 3}}
 	cfg.ConnConfig.DialFunc = dialer.DialContext
-	cfg.BeforeConnect, cfg.AfterConnect = b.before, b.after
-	return cfg, nil
-}
-
-// readable checks the files that the client will read for an address. The client reads them without a bound, and
-// would read a device or a pipe for ever. A missing file is left to the client, which does not need all of them.
-func readable(q url.Values) error {
-	for _, f := range []struct {
-		parameter, variable string
-		most                int
-	}{{"sslrootcert", "PGSSLROOTCERT", conffile.Bundle}, {"sslcert", "PGSSLCERT", conffile.Small}, {"sslkey", "PGSSLKEY", conffile.Small},
-		{"passfile", "PGPASSFILE", conffile.Bundle}, {"servicefile", "PGSERVICEFILE", conffile.Bundle}} {
-		path := cmp.Or(q.Get(f.parameter), os.Getenv(f.variable))
-		if path == "" {
-			continue
+	cfg.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
+		if err := b.before(ctx, cc); err != nil {
+			return err
 		}
-		if _, err := conffile.Read(path, f.most); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s: %w", f.parameter, err)
-		}
+		return renewed.renew(cc)
 	}
-	return nil
+	cfg.AfterConnect = b.after
+	return cfg, nil
 }
 
 // withoutAddress drops the address, and with it any password, from the client's error.
 func withoutAddress(err error) error {
 	for {
+		if _, ok := err.(*fs.PathError); ok { // it names a file, and no address
+			break
+		}
 		inner, ok := err.(interface{ Unwrap() error })
 		if !ok || inner.Unwrap() == nil {
 			break

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/dibs-run/dibs/internal/lazy"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
@@ -23,8 +24,9 @@ type server struct {
 	isolation string
 	fsync     bool
 	database  string
-	prepared  bool // there is a schema
-	schema    int  // its version, once it is prepared
+	prepared  bool     // there is a schema
+	schema    int      // its version, once it is prepared
+	lacking   []string // the role's rights, in the words of GRANT
 }
 
 // namespace is the record of a namespace.
@@ -47,9 +49,17 @@ type preparation struct {
 
 // server reads what the server is, and refuses one that does not fit.
 func (p *preparation) server(ctx context.Context) (s server, err error) {
+	known, err := p.tables()
+	if err != nil {
+		return s, err
+	}
 	err = p.db.run(ctx, "open", do(sqlPrepare()[0]).each(func(rows pgx.Rows) error {
 		return rows.Scan(&s.standby, &s.version, &s.encoding, &s.isolation, &s.fsync, &s.database)
-	}), do(sqlPrepare()[1]).each(func(rows pgx.Rows) error { return rows.Scan(&s.prepared) }))
+	}), do(sqlPrepare()[1]).each(func(rows pgx.Rows) error { return rows.Scan(&s.prepared) }),
+		do(sqlPrepare()[10], known).each(func(rows pgx.Rows) error {
+			s.lacking = append(s.lacking, "")
+			return rows.Scan(&s.lacking[len(s.lacking)-1])
+		}))
 	switch {
 	case err != nil:
 	case s.standby:
@@ -58,6 +68,9 @@ func (p *preparation) server(ctx context.Context) (s server, err error) {
 		err = fmt.Errorf("postgres store %s: the server is version %d; 13 or newer is needed", p.db.address, s.version/10000)
 	case s.encoding != "UTF8":
 		err = fmt.Errorf("postgres store %s: database %s is encoded in %s; create one with ENCODING 'UTF8'", p.db.address, s.database, s.encoding)
+	case s.prepared && len(s.lacking) > 0 && !p.c.Read: // work could begin whose outcome cannot be recorded
+		err = fmt.Errorf("postgres store %s: the role lacks rights (%s); grant it those of docs/reference/stores.md, or run `dibs init` as the owner of the schema dibs",
+			p.db.address, strings.Join(s.lacking, "; "))
 	case s.isolation != "read committed":
 		err = fmt.Errorf("postgres store %s: the connections' default_transaction_isolation is %q; set it to 'read committed' on the pool", p.db.address, s.isolation)
 	}
@@ -104,6 +117,24 @@ func (p *preparation) schema(ctx context.Context, s *server) error {
 func (p *preparation) layout(ctx context.Context) (l store.Layout, err error) {
 	err = p.db.run(ctx, "read the schema's version", do(sqlPrepare()[3]).each(func(rows pgx.Rows) error { return rows.Scan(&l.Version, &l.Oldest) }))
 	return l, err
+}
+
+// madeHere finds the tables and sequences of a migration.
+var madeHere = lazy.Regexp(`CREATE (?:TABLE|SEQUENCE) dibs\.(\w+)`)
+
+// tables are the tables and sequences that this program knows: a later version's need not be granted yet.
+func (p *preparation) tables() (names []string, err error) {
+	files, err := fs.Glob(p.migrations, "*.sql")
+	for _, file := range files {
+		text, err := fs.ReadFile(p.migrations, file)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range madeHere().FindAllSubmatch(text, -1) {
+			names = append(names, string(m[1]))
+		}
+	}
+	return names, err
 }
 
 // migrate applies missing migrations in one transaction, under a lock. Another process waits for the lock and then

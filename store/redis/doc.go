@@ -47,10 +47,10 @@
 //
 // # Permissions
 //
-// A user of its own needs keys dibs:*, channels dibs:* and the commands of hashes, sorted sets and strings, EVAL,
-// EVALSHA, TIME, PUBLISH, SUBSCRIBE and INFO. FCALL and FUNCTION LOAD are optional: without them leases cost the
-// server twice as much. CONFIG GET is optional too: without it the store says that durability and eviction are
-// unknown.
+// docs/reference/stores.md has the ACL SETUSER for a user of its own. The script that opens a namespace checks the
+// rights of its user, and names those that are missing; servers before 7.0 cannot be asked. FCALL and FUNCTION LOAD
+// are optional: without them leases cost the server twice as much. CONFIG GET is optional too: without it the store
+// says that durability and eviction are unknown.
 //
 // # For maintainers: functions
 //

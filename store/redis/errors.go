@@ -21,7 +21,7 @@ var refusals = map[string]string{
 	"BUSY":       "another client's script blocks the server",
 	"NOAUTH":     "the server requires a password; put it into the store's address",
 	"WRONGPASS":  "user or password is wrong; correct the store's address",
-	"NOPERM":     "the user lacks a permission; it needs the keys and channels dibs:* and +@all on them, INFO included",
+	"NOPERM":     "the user lacks rights; give it the keys, the channels and the commands, INFO included, of the ACL SETUSER in docs/reference/stores.md",
 
 	"CLUSTERDOWN": "the cluster does not serve this slot",
 	"TRYAGAIN":    "the slot is being moved",

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"runtime"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/dibs-run/dibs/internal/tlsfiles"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
@@ -61,6 +63,9 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 		_ = client.Close()
 		return nil, err
 	}
+	for _, f := range exposed(c) {
+		s.Properties.Flaw(f)
+	}
 	stop := s.Close
 	s.Close = func() error {
 		_ = stop()
@@ -90,7 +95,36 @@ func options(u *url.URL) (*goredis.Options, error) {
 	}
 	// Notices of maintenance would cost a request per connection, and only one vendor sends them.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	if o.TLSConfig != nil {
+		o.Dialer = renewing(o)
+	}
 	return o, nil
+}
+
+// exposed is what is wrong with how an address reaches a server beyond this host.
+func exposed(c store.Config) []store.Flaw {
+	o, err := goredis.ParseURL(c.URL.String())
+	if err != nil || o.TLSConfig == nil || !o.TLSConfig.InsecureSkipVerify || c.Loopback() {
+		return nil
+	}
+	return []store.Flaw{{What: "Anybody between this host and the server can pose as the server and read the password: its certificate is not verified (skip_verify).",
+		Cure: "Remove skip_verify from the address; SSL_CERT_FILE names an authority of your own."}}
+}
+
+// renewing makes connections as go-redis does, with the authorities that this host has now.
+func renewing(o *goredis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		pool, err := tlsfiles.System.Pool()
+		if err != nil {
+			return nil, err
+		}
+		t := o.TLSConfig
+		if pool != nil {
+			t = t.Clone()
+			t.RootCAs = pool
+		}
+		return goredis.NewDialer(&goredis.Options{DialTimeout: o.DialTimeout, TLSConfig: t})(ctx, network, addr)
+	}
 }
 
 // New makes a store over the caller's client, such as one of a cluster or with sentinels. Closing the store leaves

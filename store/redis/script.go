@@ -74,7 +74,7 @@ func (s *script) read() string {
 }
 
 var (
-	prepareScript  = load("common", "identity", "prepare")
+	prepareScript  = load("rights", "common", "identity", "prepare")
 	lookScript     = load("common", "look")
 	upgradedScript = load("common", "upgraded")
 

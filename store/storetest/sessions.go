@@ -1,6 +1,9 @@
 package storetest
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // RunSession checks that a store works, and keeps text and bytes as they are, whatever settings its sessions get from
 // the user, the database or the server.
@@ -19,4 +22,15 @@ func RunSession(t *testing.T, open Open, url string) {
 		{"a task comes back as it was enqueued", taskRoundTrip},
 		{"a dead worker's tasks become suspect, and no crash counts", rescued},
 	})
+}
+
+// RunRights checks that a user's rights are enough for all that a store does: leases, ticks, history, queues, their
+// maintenance and pruning.
+func RunRights(t *testing.T, open Open, url string) {
+	t.Helper()
+	if newWorld(t, open, url).s.Notify != nil {
+		group(t, "notification", open, url, notifyPromises[:1])
+	}
+	group(t, "rights", open, url, slices.Concat(breakPromises, closePromises, takePromises, jobPromises, settlePromises,
+		historyPromises, walkPromises, twinPromises, listPromises))
 }

@@ -17,7 +17,7 @@ type floor struct {
 var floors = []floor{
 	{"ground: helpers that know nothing of dibs", []string{
 		"internal/aside", "internal/beneath", "internal/brake", "internal/clock", "internal/coalesce", "internal/conffile", "internal/environ", "internal/keys", "internal/lazy",
-		"internal/outbound",
+		"internal/tlsfiles", "internal/outbound",
 		"internal/guardian/proc", "internal/guardian/cgroup", "internal/guardian", "internal/guardian/early", "internal/scope"}},
 	{"what is declared: when and what", []string{"schedule", "job", "task"}},
 	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "internal/bounds", "queue/driver", "queue/counters", "queue"}},

@@ -125,6 +125,54 @@ func TestHostJobsAreSeenFromElsewhere(t *testing.T) {
 	})
 }
 
+// Two servers whose directories were copied from one are two hosts in the shared store: the successes of one do not
+// hide the failures of the other at the same ticks.
+// Holds: promise 12, H1.
+func TestCopiedDirectoriesAreTwoHosts(t *testing.T) {
+	t.Parallel()
+	for _, s := range servers {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, s.name, s.shared(t), usualTTL)
+			golden, third := w.in(t, "DIBS_DIR="+w.path("golden")), w.in(t, "DIBS_DIR="+w.path("third"))
+			golden.dibs("run", "--scope", "host", "--key", "first", "--", "true").exits(0, patience)
+			var servers []*process
+			for name, command := range map[string]string{"a": "false", "b": "true"} {
+				host := w.in(t, "DIBS_DIR="+w.path(name))
+				if err := os.CopyFS(host.dirOf(), os.DirFS(golden.dirOf())); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(host.dirOf(), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				m := w.write(name+".json", `{"version": 1, "app": "app", "jobs": [{"name": "j", "schedule": "@every 1s", "command": ["`+command+`"]}]}`)
+				p := host.start(host.command(dibsBinary, "serve", m, "--default-scope", "host"))
+				p.logs("event=serving")
+				servers = append(servers, p)
+			}
+			var by map[string][]string
+			eventually(t, patience, func() bool {
+				by = third.told("app/j")
+				return len(by) == 2
+			}, func() string { return fmt.Sprintf("two hosts, each with its ticks: %v", by) })
+			stop(servers...)
+			by = third.told("app/j")
+			for id, rows := range by {
+				outcomes := map[string]bool{}
+				for _, row := range rows {
+					outcomes[strings.Fields(row)[2]] = true
+				}
+				if outcomes["failed"] && outcomes["succeeded"] {
+					t.Errorf("host %s has ticks of both: %v", id, rows)
+				}
+			}
+			if said := strings.Count(servers[0].stderr()+servers[1].stderr(), "event=host-cloned"); said != 1 {
+				t.Errorf("%d lines say that a host was copied, want 1", said)
+			}
+		})
+	}
+}
+
 // dirOf is the directory of a world's own host.
 func (w *world) dirOf() string {
 	return strings.TrimPrefix(w.env[len(w.env)-1], "DIBS_DIR=")

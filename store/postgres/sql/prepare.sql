@@ -41,3 +41,15 @@ SELECT greatest(least(setting::int / 2, 500), 1)::text FROM pg_settings WHERE na
 -- tables back soon.
 SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true),
        set_config('idle_in_transaction_session_timeout', '2s', true);
+
+-- [10] What the role may not do with the tables and sequences $1, of what the documentation has it granted. Nobody but
+-- the schema's owner writes to migrations.
+SELECT 'USAGE ON SCHEMA dibs' FROM pg_namespace n WHERE n.nspname = 'dibs' AND NOT has_schema_privilege(n.oid, 'USAGE')
+UNION ALL
+SELECT r.privilege || ' ON ' || string_agg('dibs.' || c.relname, ', ' ORDER BY c.relname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
+     (VALUES ('r', 'SELECT'), ('r', 'INSERT'), ('r', 'UPDATE'), ('r', 'DELETE'), ('S', 'SELECT'), ('S', 'USAGE')) AS r(kind, privilege)
+WHERE n.nspname = 'dibs' AND c.relname::text = ANY($1::text[]) AND c.relkind::text = r.kind
+  AND (c.relname <> 'migrations' OR r.privilege = 'SELECT')
+  AND NOT CASE r.kind WHEN 'S' THEN has_sequence_privilege(c.oid, r.privilege) ELSE has_table_privilege(c.oid, r.privilege) END
+GROUP BY r.kind, r.privilege;

@@ -4,6 +4,8 @@
 -- The record names the version of the layout (schema), and the oldest version whose programs may use it. One that this
 -- program cannot use, or that is older than its own, is left as it is: the caller refuses it, or upgrades it first.
 --
+-- A user who lacks rights does not come here (rights.lua).
+--
 -- ARGV: fresh installation id, 'schema oldest' of the program, longest TTL in µs (wanted), '1' for init, longest TTL
 -- that was seen. Answers: now, id, schema, max_ttl, hold_until, created, raised, changed,
 -- oldest.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -166,7 +164,7 @@ func Margin(where string, m lease.Margin) Finding {
 // Loopback judges an address that every host of a fleet would resolve to itself (rule H2). fleet says
 // whether the technology reaches beyond one host, and global names jobs that rely on that.
 func Loopback(where string, c store.Config, fleet bool, global []string) []Finding {
-	if !fleet || c.FleetReach || !loopback(c) {
+	if !fleet || c.FleetReach || !c.Loopback() {
 		return nil
 	}
 	cure := "Name the host by an address that is the same on every server; if this one does reach the whole fleet (a proxy, a tunnel), declare it with ?reach=fleet."
@@ -174,34 +172,6 @@ func Loopback(where string, c store.Config, fleet bool, global []string) []Findi
 		return []Finding{found(Warning, "loopback", where, cure, "The address is local to this host: with the same setting on another server, each would have its own store, and run everything.")}
 	}
 	return []Finding{found(Error, "loopback", where, cure, "The address is local to this host, and there are global jobs (%s): with the same setting on another server, each would run them (rule H2).", some(global))}
-}
-
-// loopback says whether all hosts of an address are this one.
-func loopback(c store.Config) bool {
-	if c.URL == nil {
-		return false
-	}
-	hosts := strings.Split(c.URL.Host, ",")
-	q := c.URL.Query()
-	switch {
-	case q.Get("socket") != "":
-		return true
-	case c.URL.Host == "" && q.Get("host") != "":
-		hosts = strings.Split(q.Get("host"), ",")
-	}
-	return !slices.ContainsFunc(hosts, func(h string) bool { return !local(h) })
-}
-
-func local(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if host == "" || strings.HasPrefix(host, "/") || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // some names the first few.

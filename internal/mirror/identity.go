@@ -1,0 +1,86 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// A Name is what a directory is called in a shared store, and its last heartbeat there: To, or From if To did not
+// arrive. A heartbeat that the directory does not remember is another one's: a copy of the directory has the same id.
+type Name struct {
+	ID   string    `json:"id"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// identify finds the row of this host, or makes it. Whoever finds heartbeats under its id that its directory does not
+// remember takes a new id: this directory is a copy, or an older state that was restored (rule H1).
+func (m *Mirror) identify(ctx context.Context, definition string, at time.Time) (err error) {
+	if m.name, err = m.Cursor.LoadName(); err != nil {
+		return err
+	}
+	if m.name.ID == "" {
+		m.name.ID = short(m.From.Self.HostID)
+	}
+	if m.name.ID == "" {
+		return errors.New("the host's directory has no id")
+	}
+	if err := m.recall(ctx); err != nil {
+		return err
+	}
+	if m.host.Name != "" && !m.ours() {
+		was := m.name.ID
+		m.name, m.host = Name{ID: short(lease.NewNonce().String())}, tick.Job{}
+		m.log().Warn("this host's directory is a copy of another host's, or was restored: another host reports to the shared store under its id, so it takes a new one there",
+			"event", "host-cloned", "was", was, "id", m.name.ID)
+	}
+	if m.host.Name == "" {
+		m.name.From, m.name.To = at.Add(-time.Microsecond), at.Add(-time.Microsecond) // the mark of a row since at
+		if err := m.Cursor.SaveName(m.name); err != nil {
+			return err
+		}
+		if err := m.describe(ctx, definition, at); err != nil {
+			return err
+		}
+		m.host.Definition = "" // a copy may make the row at the same time: who reports first describes it again
+	}
+	m.registered, m.beat = true, time.Time{}
+	return nil
+}
+
+// ours reports whether nobody has reported under our id since our directory did. One that remembers nothing has never
+// reported, or has lost its file: then the row must be of this host, as long as it runs.
+func (m *Mirror) ours() bool {
+	if m.name.To.IsZero() {
+		var a about
+		err := json.Unmarshal([]byte(m.host.Definition), &a)
+		return err == nil && a.Host == m.From.Self.Host && a.Boot == m.From.Self.BootID
+	}
+	return !m.host.Mark.After(m.name.From) || m.host.Mark.Equal(m.name.To)
+}
+
+// recall reads what the store knows about this host. If that is nothing, it has lost what was copied before: all of it
+// is copied again. A turn prepares a store that has lost everything (rule L9), since this host may be the only one
+// that uses it.
+func (m *Mirror) recall(ctx context.Context) error {
+	name := row(m.name.ID)
+	rows, err := m.To.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
+	if err != nil {
+		return fmt.Errorf("look for this host in the shared store: %w", err)
+	}
+	m.host = tick.Job{}
+	if len(rows) > 0 {
+		m.host = rows[0]
+		return nil
+	}
+	if _, err := m.To.Keeper.Turn(ctx, lease.Want{Key: lease.Key(name).Mirror(), Holder: m.To.Self}, m.To.Keeper.Margin().TTL); err != nil {
+		return fmt.Errorf("prepare the shared store: %w", err)
+	}
+	return m.Cursor.Save(Position{})
+}
