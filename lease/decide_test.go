@@ -264,7 +264,8 @@ func newTicking() *ticking {
 	return x
 }
 
-// hears takes a sample at a boot instant of a store's clock that is off by so much, and returns the step that it shows.
+// hears takes a sample at a boot instant of a store's clock that is off by so much, and returns the step that it
+// shows.
 func (x *ticking) hears(boot, off time.Duration) time.Duration {
 	x.boot = boot
 	var step time.Duration
@@ -483,7 +484,8 @@ func TestWhoForgetsARenewalForgetsItsOwn(t *testing.T) {
 	renewed(1, 3, 3)
 }
 
-// A lease that has ended is none of its Keeper's any more: nothing of it stays, and the heartbeat ends with the last one.
+// A lease that has ended is none of its Keeper's any more: nothing of it stays, and the heartbeat ends with the last
+// one.
 func TestWhatHasEndedIsForgotten(t *testing.T) {
 	k, _ := still(t)
 	one, two := k.sentAt(0), k.sentAt(0)

@@ -193,8 +193,8 @@ func TestWhatWaitsIsHandedBackAtItsBound(t *testing.T) {
 	})
 }
 
-// A task that is unknown here is stray if two answers name it, and every fetch that had begun by the first one had ended
-// when the second was asked for.
+// A task that is unknown here is stray if two answers name it, and every fetch that had begun by the first one had
+// ended when the second was asked for.
 // Holds: Q5.
 func TestWhatIsStray(t *testing.T) {
 	for _, c := range []struct {

@@ -140,8 +140,8 @@ func TestTheFateOfATick(t *testing.T) {
 	}
 }
 
-// How late a tick may start: half the period and five minutes at most, or what the job says; each counts from when its
-// jitter lets it start.
+// How late a tick may start: half the period and five minutes at most, or what the job says; each counts from when
+// its jitter lets it start.
 // Holds: T4.
 func TestHowLateATickMayStart(t *testing.T) {
 	for _, c := range []struct {
@@ -290,8 +290,8 @@ func TestTheRanksOfServers(t *testing.T) {
 	}
 }
 
-// A range is split around one of its ticks: the first, the last, or one between them. One that is made of other ticks is
-// left alone.
+// A range is split around one of its ticks: the first, the last, or one between them. One that is made of other
+// ticks is left alone.
 // Holds: T12.
 func TestHowARangeIsSplit(t *testing.T) {
 	j := decided("0 * * * *", nil)
@@ -329,7 +329,8 @@ func TestHowARangeIsSplit(t *testing.T) {
 	}
 }
 
-// What a back-fill does with a tick, by what is known of it; forced, it leaves what is under way, and nothing in a pause.
+// What a back-fill does with a tick, by what is known of it; forced, it leaves what is under way, and nothing in a
+// pause.
 // Holds: T12.
 func TestWhatABackfillDecides(t *testing.T) {
 	j := decided("0 * * * *", func(p *job.Policy) { p.UnlessBetween = []string{"03:00-04:00"} })

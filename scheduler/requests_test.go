@@ -18,8 +18,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A recorder checks each request that servers of one app send about ticks: what it may ask for, and that somebody still
-// waits for the answer. It counts them.
+// A recorder checks each request that servers of one app send about ticks: what it may ask for, and that somebody
+// still waits for the answer. It counts them.
 type recorder struct {
 	tick.Store
 	w *world
@@ -170,8 +170,8 @@ func (r recordedHistory) Runs(ctx context.Context, q history.Query) ([]run.Recor
 	return r.Store.Runs(ctx, q)
 }
 
-// Each request of a fleet is one that it may send, under every policy, through cuts, changes and pauses: nothing is settled
-// ahead of the clock or twice, nothing ends twice in two ways, and nobody asks on a context that has ended.
+// Each request of a fleet is one that it may send, under every policy, through cuts, changes and pauses: nothing is
+// settled ahead of the clock or twice, nothing ends twice in two ways, and nobody asks on a context that has ended.
 // Holds: promises 8, 10, T4.
 func TestEachRequestOfAFleet(t *testing.T) {
 	t.Parallel()

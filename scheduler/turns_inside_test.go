@@ -47,8 +47,8 @@ func TestTheTickAtTheEndOfAPauseIsNotPaused(t *testing.T) {
 	}
 }
 
-// In a rolling deploy some servers do not know a job yet. They leave its claims to those that do, for as long as a tick
-// may start at the most, and end them after that.
+// In a rolling deploy some servers do not know a job yet. They leave its claims to those that do, for as long as a
+// tick may start at the most, and end them after that.
 // Holds: T2.
 func TestWhoDoesNotKnowAJobLeavesItsClaims(t *testing.T) {
 	for _, known := range []bool{true, false} {
@@ -121,8 +121,8 @@ func TestEachPageOfWhatIsOwedIsRead(t *testing.T) {
 	}
 }
 
-// Under `latest` a missed tick waits for a later one that has not ended: if that runs, it has made up for the missed one;
-// if it comes to nothing, the missed one is run.
+// Under `latest` a missed tick waits for a later one that has not ended: if that runs, it has made up for the missed
+// one; if it comes to nothing, the missed one is run.
 // Holds: T8.
 func TestLatestWaitsForWhatIsUnderWay(t *testing.T) {
 	for _, runs := range []bool{true, false} {
@@ -183,8 +183,8 @@ func TestLatestWaitsForWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// A claim on the way when its server stops, or a second fire of the same tick, changes nothing: of each tick that many
-// ask for at once there is one claim of this server.
+// A claim on the way when its server stops, or a second fire of the same tick, changes nothing: of each tick that
+// many ask for at once there is one claim of this server.
 // Holds: promise 8.
 func TestATickThatIsFiredTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -170,8 +170,8 @@ func TestWhatIsStillOwed(t *testing.T) {
 	}
 }
 
-// A row accounts for its own instant, and a range for its first, its last and those between them, in whatever order the
-// rows come, and where they overlap.
+// A row accounts for its own instant, and a range for its first, its last and those between them, in whatever order
+// the rows come, and where they overlap.
 // Holds: promise 10, T4.
 func TestWhatARowAccountsFor(t *testing.T) {
 	at := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
@@ -221,8 +221,8 @@ func TestWhatARowAccountsFor(t *testing.T) {
 	}
 }
 
-// Settling goes part by part, however many there are; each goes on from the mark that the one before it has set, and a
-// part that was held back, refused or not answered is the last one.
+// Settling goes part by part, however many there are; each goes on from the mark that the one before it has set, and
+// a part that was held back, refused or not answered is the last one.
 // Holds: promise 26, T4.
 func TestASettlingGoesPartByPart(t *testing.T) {
 	at := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }

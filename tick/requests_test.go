@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A recorder is a store that counts the requests of one Book and checks each of them: how long it may take, by when it
-// must be carried out, and under which lease it is made.
+// A recorder is a store that counts the requests of one Book and checks each of them: how long it may take, by when
+// it must be carried out, and under which lease it is made.
 type recorder struct {
 	tick.Store
 	t      *testing.T
@@ -156,8 +156,8 @@ func (r *recorder) set(answer func(string) tick.Status, silent func(string) bool
 	r.answer, r.silent = answer, silent
 }
 
-// Each request of a Book is one that it may send, and a refusal is answered by few others: of a claim two, under a lease
-// that was acquired anew, or by the store's time that was asked again.
+// Each request of a Book is one that it may send, and a refusal is answered by few others: of a claim two, under a
+// lease that was acquired anew, or by the store's time that was asked again.
 // Holds: L1, L4, T2.
 func TestEachRequestOfABook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -280,8 +280,8 @@ func TestAnOutcomeWaitsForNoClaim(t *testing.T) {
 	})
 }
 
-// A tick may be claimed up to the last instant at which it may start, and not after it. A claim that lapsed is taken over
-// before that instant.
+// A tick may be claimed up to the last instant at which it may start, and not after it. A claim that lapsed is taken
+// over before that instant.
 // Holds: T2, T4.
 func TestTheLastInstantOfATick(t *testing.T) {
 	for _, c := range []struct {
@@ -302,8 +302,8 @@ func TestTheLastInstantOfATick(t *testing.T) {
 	}
 }
 
-// A loser looks at most twice a second, and for one TTL; then it says who has the tick. Of a tick that has begun or ended
-// meanwhile it says so at once.
+// A loser looks at most twice a second, and for one TTL; then it says who has the tick. Of a tick that has begun or
+// ended meanwhile it says so at once.
 // Holds: T2.
 func TestHowALoserLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -351,7 +351,8 @@ func TestHowALoserLooks(t *testing.T) {
 	})
 }
 
-// A Book that was released, or has lost its lease, claims under another one, and neither keeps nor renews the old one.
+// A Book that was released, or has lost its lease, claims under another one, and neither keeps nor renews the old
+// one.
 // Holds: T2.
 func TestABookHasOneLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

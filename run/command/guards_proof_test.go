@@ -45,9 +45,9 @@ func TestAGuardianBeforeTheStartIsNoProof(t *testing.T) {
 	})
 }
 
-// filled waits until the kernel has filled in a process's arguments and environment, which it does a moment after the
-// exec. Until then nobody can tell what the process is. (A guard may be as far as that only while its supervisor lives,
-// and starts nothing after its death; in these tests the supervisor is alive, whatever the record says.)
+// filled waits until the kernel has filled in a process's arguments and environment, which it does a moment after
+// the exec. Until then nobody can tell what the process is. (A guard may be as far as that only while its supervisor
+// lives, and starts nothing after its death; in these tests the supervisor is alive, whatever the record says.)
 func filled(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(time.Millisecond) {
