@@ -454,6 +454,7 @@ func TestASuspendLeavesWhatIsLeftOfTheMargin(t *testing.T) {
 			guard := lease.Guard{Keeper: k, OnOverrun: func(*lease.Lease) { over <- c.Boot() }}
 			s.cut.Store(true)
 			err = guard.Hold(t.Context(), l, func(ctx context.Context, l *lease.Lease) error {
+				time.Sleep(100 * time.Millisecond) // the heartbeat waits for its time
 				c.sleep(asleep)
 				woke := c.Boot()
 				<-ctx.Done()
