@@ -230,7 +230,7 @@ func TestEachRequestOfAFleet(t *testing.T) {
 			for _, h := range hosts {
 				h.stop()
 			}
-			for _, what := range []string{"claim", "start", "take", "close", "settle", "register", "jobs", "orphans", "owed", "ticks"} {
+			for _, what := range []string{"claim", "start", "close", "settle", "register", "jobs", "orphans", "owed", "ticks"} {
 				if r.calls[what] == 0 {
 					t.Errorf("seed %d: there was no %s: %v", seed, what, r.calls)
 				}
