@@ -703,18 +703,3 @@ func TestProveTellsADeadHolderFromALiveOne(t *testing.T) {
 		_ = l.Release(t.Context())
 	})
 }
-
-func TestAnAcquireThatIsCalledOffLeavesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := memory.New(memory.Options{})
-		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
-		p.link.Latency = time.Second
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		if _, err := p.Acquire(ctx, lease.Want{Key: "k"}); err == nil {
-			t.Fatal("acquired on a context that had ended")
-		}
-		time.Sleep(3 * time.Second)
-		q.acquire(t, "k")
-	})
-}

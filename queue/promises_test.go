@@ -20,8 +20,11 @@ func TestThePausesBetweenAttempts(t *testing.T) {
 			t.Errorf("after the attempt %d: %s, want %s", n, got, want)
 		}
 	}
-	if b.NoJitter = false; b.After(1) > time.Second || b.After(1) < 500*time.Millisecond {
-		t.Error("jitter leaves the upper half")
+	b.NoJitter = false
+	for range 1000 { // one sample says little of a drawn value
+		if d := b.After(3); d > 4*time.Second || d < 2*time.Second {
+			t.Fatalf("jitter leaves the upper half: %s", d)
+		}
 	}
 }
 

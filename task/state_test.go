@@ -50,3 +50,22 @@ func TestFinalStatesAreLeftOnlyByARetry(t *testing.T) {
 		}
 	}
 }
+
+// Every state is one of three kinds, and what is asked for as waiting is just that.
+// Holds: promise 23.
+func TestWhichStatesWait(t *testing.T) {
+	waiting := []task.State{task.Scheduled, task.Available, task.Blocked, task.Retryable}
+	final := []task.State{task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}
+	for _, s := range append(slices.Clone(task.States), "", task.Damaged, "runing") {
+		waits, ended := slices.Contains(waiting, s), slices.Contains(final, s)
+		if s.Waiting() != waits || s.Final() != ended || s.Valid() != (waits || ended || s == task.Running) {
+			t.Errorf("%q: waiting %v, final %v, valid %v", s, s.Waiting(), s.Final(), s.Valid())
+		}
+		if got := slices.Contains(task.Waits(true), s); got != waits {
+			t.Errorf("%q among those that wait: %v", s, got)
+		}
+		if got := slices.Contains(task.Waits(false), s); got != (waits && s != task.Scheduled) {
+			t.Errorf("%q among those that wait, without what is scheduled: %v", s, got)
+		}
+	}
+}

@@ -205,6 +205,8 @@ func TestRecovery(t *testing.T) {
 		"a replaced one is neither":     {[]run.Record{of("c", 3, run.Replaced), of("b", 2, run.TimedOut), of("a", 1, run.Succeeded)}, true},
 		"one that runs is neither":      {[]run.Record{{ID: "c"}, of("b", 2, run.Lost)}, true},
 		"what ended later":              {[]run.Record{of("c", 9, run.Failed), of("b", 2, run.Succeeded)}, false},
+		"what ended later hides none":   {[]run.Record{of("c", 9, run.Succeeded), of("b", 2, run.Failed), of("a", 1, run.Succeeded)}, true},
+		"a failure at the same instant": {[]run.Record{of("b", 5, run.Failed), of("a", 4, run.Succeeded)}, true},
 		"another recovered from before": {[]run.Record{of("a", 1, run.Failed), of("b", 3, run.Failed), of("c", 4, run.Succeeded)}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

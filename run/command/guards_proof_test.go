@@ -24,6 +24,7 @@ func TestAGuardianBeforeTheStartIsNoProof(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		filled(t, p.warden.pid)
 		if p.cgroup != "" {
 			if err := os.Mkdir(p.cgroup, 0o755); err != nil {
 				t.Fatal(err)
@@ -44,6 +45,19 @@ func TestAGuardianBeforeTheStartIsNoProof(t *testing.T) {
 	})
 }
 
+// filled waits until the kernel has filled in a process's arguments and environment, which it does a moment after
+// the exec. Until then nobody can tell what the process is. (A guard may be as far as that only while its supervisor
+// lives, and starts nothing after its death; in these tests the supervisor is alive, whatever the record says.)
+func filled(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); len(b) > 0 {
+			return
+		}
+	}
+	t.Fatalf("process %d has no environment", pid)
+}
+
 // Only a guard of this user's own is one: another user can give a process the same name, arguments and environment.
 func TestAGuardOfAnotherUserIsNotBelieved(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -59,12 +73,7 @@ func TestAGuardOfAnotherUserIsNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
-		environ := fmt.Sprintf("/proc/%d/environ", c.Process.Pid)
-		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if b, _ := os.ReadFile(environ); len(b) > 0 { // the kernel fills it in a moment after the exec
-				break
-			}
-		}
+		filled(t, c.Process.Pid)
 		if s, err := proc.Read(c.Process.Pid); err != nil || ours(s, proof) != want {
 			t.Errorf("user %d: believed %v, want %v; %v", user, ours(s, proof), want, err)
 		}

@@ -12,8 +12,10 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // config is an address with a namespace of the test's own.
@@ -203,7 +205,8 @@ func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 	})
 }
 
-// A grant is acknowledged when it is as durable as the server makes commits. A release is not waited for: if a crash
+// A grant is acknowledged when it is as durable as the server makes commits, and so is an outcome, also where the
+// lease is released in the same step: a finished run would run again. A release alone is not waited for: if a crash
 // loses it, the hold lapses. Here no commit becomes durable, since it waits for a standby that never comes.
 func TestAReleaseIsNotWaitedForAndAGrantIs(t *testing.T) {
 	t.Parallel()
@@ -216,6 +219,17 @@ func TestAReleaseIsNotWaitedForAndAGrantIs(t *testing.T) {
 	for _, key := range []string{"known", "known as well"} {
 		release(t, s, grant(t, s, key).Ref())
 	}
+	server, own := grant(t, s, "server").Ref(), grant(t, s, "j").Ref()
+	ran := run.Record{ID: run.NewID(), Job: "j", Tick: time.Now().UTC().Truncate(time.Second), Owner: own.Owner, Token: own.Token}
+	claimed, err := s.Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "j", At: ran.Tick, Lease: server, Ahead: time.Minute}})
+	if err != nil || claimed[0].Status != tick.Won {
+		t.Fatal(claimed, err)
+	}
+	started, err := s.Ticks.Start(t.Context(), []tick.StartRequest{{Run: ran, Claim: server, Lease: own}})
+	if err != nil || started[0].Status != tick.Won {
+		t.Fatal(started, err)
+	}
+	ran.Outcome = run.Succeeded
 	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"} {
 		if _, err := superuser(t, srv.URL).Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -241,32 +255,41 @@ func TestAReleaseIsNotWaitedForAndAGrantIs(t *testing.T) {
 	for waits() {
 		time.Sleep(time.Millisecond)
 	}
-	for _, keys := range [][]lease.Key{{"known"}, {"new"}, {"known as well", "other"}} {
+	// waitedFor checks that a call is not answered as long as its commit is not durable.
+	waitedFor := func(what string, call func(context.Context) error) {
+		t.Helper()
 		ctx, giveUp := context.WithCancel(t.Context())
 		answered := make(chan error, 1)
-		go func() {
-			var reqs []lease.AcquireRequest
-			for _, key := range keys {
-				reqs = append(reqs, request(string(key), 15*time.Second))
-			}
-			_, err := s.Leases.Acquire(ctx, reqs)
-			answered <- err
-		}()
+		go func() { answered <- call(ctx) }()
 		for !waits() {
 			select {
 			case err := <-answered:
-				t.Fatalf("the acquire of %q was answered before its commit was durable: %v", keys, err)
+				t.Fatalf("%s was answered before its commit was durable: %v", what, err)
 			case <-time.After(time.Millisecond):
 			}
 		}
 		giveUp()
 		if err := <-answered; err == nil {
-			t.Errorf("the acquire of %q was granted", keys)
+			t.Errorf("%s was acknowledged", what)
 		}
 		for waits() {
 			time.Sleep(time.Millisecond)
 		}
 	}
+	for _, keys := range [][]lease.Key{{"known"}, {"new"}, {"known as well", "other"}} {
+		waitedFor(fmt.Sprintf("the acquire of %q", keys), func(ctx context.Context) error {
+			var reqs []lease.AcquireRequest
+			for _, key := range keys {
+				reqs = append(reqs, request(string(key), 15*time.Second))
+			}
+			_, err := s.Leases.Acquire(ctx, reqs)
+			return err
+		})
+	}
+	waitedFor("an outcome with its release", func(ctx context.Context) error {
+		_, err := s.Ticks.Close(ctx, []tick.CloseRequest{{Run: ran, Claim: own, Release: own}})
+		return err
+	})
 	for _, freed := range [][]lease.Ref{refs[:1], refs[1:]} {
 		answered := make(chan struct{})
 		go func() {

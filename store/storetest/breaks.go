@@ -88,6 +88,7 @@ func brokenLapses(w *world) {
 	w.until(r.Expires)
 	next := w.hold(w.s, "k")
 	equal(w, "a larger token", next.Token > r.Token, true)
+	equal(w, "the new hold is broken", next.Broken != nil || w.read(w.s, "k").Record.Broken != nil, false)
 	equal(w, "Renew of the new hold", w.renew(w.s, next.Ref()).Status, lease.OK)
 }
 

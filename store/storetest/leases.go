@@ -25,6 +25,10 @@ var leasePromises = []promise{
 	{"reading never acquires", readOnly},
 	{"reclaim takes exactly the named hold", reclaim},
 	{"an ended context does nothing", endedContext},
+	// Holds: L4, L8.
+	{"a batch renews each hold by its own terms", ownTerms},
+	// Holds: promise 13, L8.
+	{"a new hold inherits nothing, however the last one ended", inheritsNothing},
 }
 
 func staleHolder(w *world) {
@@ -252,4 +256,72 @@ func endedContext(w *world) {
 	_, err := w.s.Leases.Acquire(ctx, []lease.AcquireRequest{request("k")})
 	equal(w, "Acquire fails", err != nil, true)
 	equal(w, "records after it", len(w.list(w.s, "", true)), 0)
+}
+
+// ownTerms: of neighbours in a batch each differs from the one before it in one term, and none gets another's.
+func ownTerms(w *world) {
+	now := w.now(w.s)
+	busy := func(minutes int) time.Time {
+		return now.Add(time.Duration(minutes)*time.Minute + 7*time.Microsecond).Truncate(time.Microsecond)
+	}
+	terms := []lease.RenewRequest{
+		{TTL: long}, {TTL: long, BusyUntil: busy(60)}, {TTL: long, BusyUntil: busy(60)}, {TTL: long, BusyUntil: busy(90)}, {TTL: long},
+		{TTL: long - time.Second}, {TTL: long - time.Second, BusyUntil: busy(30)},
+		{TTL: long - time.Second, BusyUntil: busy(30), NotAfter: now.Add(-time.Second)},
+		{TTL: long - time.Second, BusyUntil: busy(30), NotAfter: now.Add(time.Hour)}, {TTL: long, NotAfter: now.Add(time.Hour)},
+	}
+	for i := range terms {
+		terms[i].Ref = w.hold(w.s, lease.Key("k"+string(rune('0'+i)))).Ref()
+	}
+	for range 2 { // the second time the store knows these holds
+		r, err := w.s.Leases.Renew(w.ctx, terms)
+		w.check("Renew", err)
+		for i, q := range terms {
+			want := lease.OK
+			if late := q.NotAfter; !late.IsZero() && late.Before(now) {
+				want, q = lease.Late, lease.RenewRequest{Ref: q.Ref, TTL: long}
+			}
+			equal(w, "Renew of "+string(q.Key), r.Answers[i].Status, want)
+			records := []lease.Record{w.read(w.s, q.Key).Record}
+			if want == lease.OK {
+				records = append(records, r.Answers[i].Record)
+			}
+			for _, got := range records {
+				equal(w, "the hold of "+string(q.Key), got.Ref(), q.Ref)
+				equal(w, "the ttl of "+string(q.Key), got.TTL, q.TTL)
+				equal(w, "the busy time of "+string(q.Key), got.BusyUntil, q.BusyUntil)
+				sameTime(w, "the end of "+string(q.Key), got.Expires, got.Renewed.Add(q.TTL))
+			}
+		}
+	}
+}
+
+// inheritsNothing: what was asked of a holder, or is known of its requests, is not the next one's.
+func inheritsNothing(w *world) {
+	for end, ends := range map[string]func(lease.Ref){
+		"release": func(r lease.Ref) { w.release(w.s, r) },
+		"lapse":   func(r lease.Ref) { w.lapse(w.s, r) },
+		"break":   func(r lease.Ref) { w.breakIt(w.s, r, lease.Broken{By: "ann", Now: true}) },
+		"reclaim": func(lease.Ref) {},
+	} {
+		req := request(lease.Key(end))
+		req.Holder.Replaceable = true
+		old := w.grant(w.s, req).Ref()
+		busy := w.now(w.s).Add(20 * time.Millisecond)
+		equal(w, "Renew", w.renewWith(w.s, lease.RenewRequest{Ref: old, TTL: long, BusyUntil: busy}).Status, lease.OK)
+		equal(w, "Ask", w.ask(w.process(), old, holder()), lease.OK)
+		ends(old)
+		w.until(busy)
+		next := request(lease.Key(end))
+		next.Holder.Replaceable = true
+		if end == "reclaim" {
+			next.Reclaim = old
+		}
+		granted := w.grant(w.process(), next)
+		for what, got := range map[string]lease.Record{"granted": granted, "read": w.read(w.s, next.Key).Record, "renewed": w.renew(w.s, granted.Ref()).Record} {
+			if got.Ref() != granted.Ref() || got.Wanted != nil || got.Broken != nil || !got.BusyUntil.IsZero() {
+				w.Errorf("after a %s, as it is %s: %+v", end, what, got)
+			}
+		}
+	}
 }

@@ -16,6 +16,7 @@ var listPromises = []promise{
 	{"workers that live are listed with what they have", listWorkers},
 	{"a task that is not there is not there", noTask},
 	{"counters are sums over the minutes that are asked for", counting},
+	{"counters are kept for a week", countsKept},
 	// Holds: promise 21.
 	{"what the store itself ends is counted", countedEnds},
 	{"whoever watches a queue hears of what becomes available", watched},
@@ -204,6 +205,24 @@ func counting(w *world) {
 	equal(w, "over all minutes", w.counted(minute, minute.Add(10*time.Minute))["q k enqueued"], 8131)
 	equal(w, "of large numbers", w.counted(minute, minute.Add(10*time.Minute))["ß k x"], 8<<33)
 	equal(w, "of no minute", len(w.counted(minute, minute)), 0)
+}
+
+// countsKept: maintenance forgets no count of the last seven days.
+func countsKept(w *world) {
+	now := w.now(w.s).Truncate(time.Minute)
+	const day = 24 * time.Hour
+	var counts []driver.Count
+	for name, age := range map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": day, "week": 7*day - 10*time.Minute, "older": 8 * day} {
+		counts = append(counts, driver.Count{Minute: now.Add(-age), Queue: "q", Kind: "k", Name: name, N: 1})
+	}
+	w.check("Count", w.s.Queue.Count(w.ctx, counts))
+	for range 10 {
+		w.maintain()
+	}
+	got := w.counted(now.Add(-9*day), now.Add(time.Minute))
+	for _, name := range []string{"minute", "hour", "day", "week"} {
+		equal(w, "the count of a "+name+" ago", got["q k "+name], 1)
+	}
 }
 
 func countedEnds(w *world) {

@@ -31,6 +31,8 @@ var rescuePromises = []promise{
 	{"many may rescue at once, and each task is rescued once", rescueTogether},
 	{"whoever leaves is forgotten, and its tasks are others' at once", leave},
 	{"what a worker is given after it left is rescued with its lease", leaveLate},
+	// Holds: promises 19, 26.
+	{"whoever leaves with more tasks than a step takes leaves none of them behind", leaveMany},
 }
 
 // dies lets a worker's lease lapse, and has somebody notice.
@@ -385,6 +387,38 @@ func leaveLate(w *world) {
 	equal(w, "Finish without a lease", w.finish(worker, w.ended(got[1].Ref, driver.Success)), driver.Gone)
 	equal(w, "tasks that were rescued", w.maintain().Rescued, 1)
 	w.fetch1(w.worker(w.s), other)
+}
+
+// leaveMany: with as many as a step of some store takes, and with more.
+func leaveMany(w *world) {
+	for _, n := range []int{400, 450} {
+		worker := w.worker(w.s)
+		w.add(slices.Repeat([]task.Spec{some()}, n)...)
+		for have := 0; have < n; {
+			got := len(w.fetch(worker, n-have))
+			if have += got; got == 0 {
+				w.Fatalf("%d of %d tasks were given", have, n)
+			}
+		}
+		w.check("Leave", w.s.Queue.Deregister(w.ctx, worker))
+		equal(w, "workers after it", len(w.workers()), 0)
+		w.release(w.s, worker)
+		for range 20 {
+			if !w.maintain().More {
+				break
+			}
+		}
+		equal(w, "tasks that still run", len(w.tasks(driver.Filter{States: []task.State{task.Running}})), 0)
+		waiting := w.tasks(driver.Filter{States: []task.State{task.Available}, Max: 1000})
+		equal(w, "tasks that are available", len(waiting), n)
+		var left []task.ID
+		for _, t := range waiting {
+			left = append(left, t.ID)
+		}
+		for some := range slices.Chunk(left, 100) {
+			w.act(driver.OpRequest{Operation: driver.OpDiscard, IDs: some, By: "a test"})
+		}
+	}
 }
 
 func (w *world) workers() []driver.Process {
