@@ -30,9 +30,9 @@ func Counts(t testing.TB) {
 	}
 }
 
-// Outside is called by a test whose work is done by other processes: dibs itself, or a server of its own that it hurts.
-// What it shows is seldom a race of this process, and it takes long: under the race detector it is skipped, but for
-// DIBS_TEST_RACE=all, which the long rounds set. make test runs it.
+// Outside is called by a test whose work is done by other processes: dibs itself, or a server of its own that it
+// hurts. What it shows is seldom a race of this process, and it takes long: under the race detector it is skipped, but
+// for DIBS_TEST_RACE=all, which the long rounds set. make test runs it.
 func Outside(t testing.TB) {
 	t.Helper()
 	if raced && os.Getenv("DIBS_TEST_RACE") != "all" {

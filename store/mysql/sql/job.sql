@@ -16,9 +16,9 @@ INSERT INTO dibs_jobs (ns, name) VALUES (?, ?) ON DUPLICATE KEY UPDATE mark = di
 
 -- name: define
 -- Writes a definition (T11). The same one changes nothing; a changed one, or one that had been removed, is the next
--- generation. A new row has no definition yet, so it always differs. The mark rises to just before since, or to that of
--- a row that was forgotten, unless past definitions say that earlier ticks are still to be settled. Assignments run from
--- left to right, and each sees those before it: definition is compared as bytes, and assigned last.
+-- generation. A new row has no definition yet, so it always differs. The mark rises to just before since, or to that
+-- of a row that was forgotten, unless past definitions say that earlier ticks are still to be settled. Assignments run
+-- from left to right, and each sees those before it: definition is compared as bytes, and assigned last.
 UPDATE dibs_jobs SET generation = IF(definition IS NULL, ?, generation) + 1, since = IF(? = 0, @dibs_now, ?),
   past = NULLIF(?, ''), mark = IF(definition IS NULL OR past IS NULL, GREATEST(mark, since - 1, ?), mark), removed = 0,
   definition = ?

@@ -7,7 +7,8 @@ LIMIT $5::int;
 
 -- [1] Registers definitions (T11). The same one changes nothing. A changed one, or one that had been removed, becomes
 -- the next generation. $2 names, $3 definitions, $4 since (0: now), $5 past definitions, $6 the generation that a
--- change replaces (0: any), $7 the mark, after since, of a row that was forgotten: one that is there stays (0: another).
+-- change replaces (0: any), $7 the mark, after since, of a row that was forgotten: one that is there stays (0: any
+-- other row).
 --
 -- `of + 1` is the generation of a new row, and how ON CONFLICT learns $6: excluded.generation is 1 for "any", else
 -- the generation that must stand now plus one. The mark rises to just before since, so ticks of a time without this

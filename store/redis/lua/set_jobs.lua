@@ -1,8 +1,8 @@
 -- Registers and removes definitions (T11). The same definition changes nothing; a changed one is the next generation.
 --
 -- ARGV: of each item: name, definition, since ('0' for now), past definitions, of which generation a change or a
--- removal is made ('0' for any), '1' to remove it, the mark of a row that was forgotten ('0' for another). Answers: now,
--- then the jobs.
+-- removal is made ('0' for any), '1' to remove it, the mark of a row that was forgotten ('0' for another). Answers:
+-- now, then the jobs.
 local function define(name, definition, since, past, of, forgotten)
   local key = prefix .. 'job:' .. name
   local j = get(key, 'definition', 'generation', 'mark', 'removed')

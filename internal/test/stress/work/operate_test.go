@@ -102,7 +102,7 @@ func (r *round) resume() {
 	})
 }
 
-// insist does something again while the store does not take it: workers change the same tasks, on a machine that may be
+// insist does something again while the store does not take it: workers change the same tasks, and the machine may be
 // slow.
 func (r *round) insist(do func() error) {
 	r.Helper()
