@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -155,7 +156,7 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 	if err != nil {
 		return err
 	}
-	at = at.Truncate(time.Microsecond)
+	at = at.Add(-rand.N(time.Millisecond)).Truncate(time.Microsecond) // two copies seldom say the same
 	for steps := 0; !m.registered || at.Sub(m.beat) >= beatEvery; steps++ {
 		switch {
 		case steps > 8:
