@@ -41,7 +41,7 @@ dist: ## build binaries, packages, an image and a chart in dist/, VERSION=0.1.0
 held: ## write docs/why/held.md: which test holds which promise and rule
 	@$(GO) run ./internal/test/holds
 
-test: ## run all tests (under ten minutes on two cores), on servers that are started here or already run
+test: ## run all tests (some ten minutes on two cores), on servers that are started here or already run
 	@$(SUITE) $(MAKE) --no-print-directory tests
 
 # The cache knows neither the servers nor the binaries: nothing is taken from it.

@@ -301,7 +301,10 @@ func inheritsNothing(w *world) {
 	for end, ends := range map[string]func(lease.Ref){
 		"release": func(r lease.Ref) { w.release(w.s, r) },
 		"lapse":   func(r lease.Ref) { w.lapse(w.s, r) },
-		"break":   func(r lease.Ref) { w.breakIt(w.s, r, lease.Broken{By: "ann", Now: true}) },
+		"break": func(r lease.Ref) {
+			w.breakIt(w.s, r, lease.Broken{By: "ann", Now: true})
+			w.release(w.s, r) // as its holder does once it has heard of it: a lock of its session is free then
+		},
 		"reclaim": func(lease.Ref) {},
 	} {
 		req := request(lease.Key(end))
