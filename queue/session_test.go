@@ -177,7 +177,7 @@ func TestWhatWaitsIsHandedBackAtItsBound(t *testing.T) {
 		if r := s.reported(); len(r) > 0 {
 			t.Errorf("before its time %v is handed back", r)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		s.handBack(stale)
 		s.handBack(stale)
 		if r := s.reported(); !slices.Equal(r, []driver.Ref{waits.Ref}) {
