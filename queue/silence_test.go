@@ -81,6 +81,10 @@ func TestASlowLinkStopsNoQueue(t *testing.T) {
 				t.Fatalf("no task began for a minute, after %d of %d", i, tasks)
 			}
 		}
+		for range 50 { // small ones, which the link carries at once
+			w.enqueue(task.Spec{Kind: "k"})
+			<-done
+		}
 		w.end(wk)
 		for i, r := range n.asked {
 			if r.Bytes <= 0 || r.Bytes > 4<<20 {

@@ -34,16 +34,19 @@ func (w *world) allSucceed(name string, n int) {
 	var all []entry
 	eventually(w.t, patience, func() bool {
 		all = w.history("app/" + name)
-		ended := 0
+		ended, unavailable := 0, 0
 		for _, e := range all {
-			if e.Tick == nil || e.Outcome == "started" || e.Outcome == "claimed" {
-				continue
-			}
-			if ended++; e.Outcome != "succeeded" {
+			switch {
+			case e.Tick == nil, e.Outcome == "started", e.Outcome == "claimed":
+			case e.Outcome == "unavailable": // for as long as it takes to hand it over
+				unavailable++
+			case e.Outcome != "succeeded":
 				w.t.Fatalf("the tick %s ended %s: %s", e.Tick, e.Outcome, e.Reason)
+			default:
+				ended++
 			}
 		}
-		return ended >= n
+		return ended >= n && unavailable == 0
 	}, func() string { return fmt.Sprintf("history has %+v", all) })
 	w.eachTickAtMostOnce(name)
 }
