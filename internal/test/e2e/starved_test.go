@@ -28,8 +28,9 @@ func starve(p *process) (feed func()) {
 	return func() { p.t.Helper(); set(&was, nil) }
 }
 
-// allSucceed waits until n ticks of a job have ended, and fails if any of them did not succeed, or ran twice.
-func (w *world) allSucceed(name string, n int) {
+// allSucceed waits until n ticks of a job have succeeded, and no others have ended but at most some that nobody began.
+// None may have run twice.
+func (w *world) allSucceed(name string, n, most int) {
 	w.t.Helper()
 	var all []entry
 	eventually(w.t, patience, func() bool {
@@ -46,7 +47,7 @@ func (w *world) allSucceed(name string, n int) {
 				ended++
 			}
 		}
-		return ended >= n && unavailable == 0
+		return ended >= n && unavailable <= most
 	}, func() string { return fmt.Sprintf("history has %+v", all) })
 	w.eachTickAtMostOnce(name)
 }
@@ -78,12 +79,12 @@ func TestAStarvedServerLeavesItsTicksToOthers(t *testing.T) {
 	feed := starve(a)
 	a.logs("level=ERROR", "event=cannot-start", "too many open files")
 	n := len(w.history("app/job"))
-	w.allSucceed("job", n+10)
+	w.allSucceed("job", n+10, 5) // it may lack the descriptor to hand one over
 	feed()
 	stop(b)
 	a.logs("event=starting-again")
 	n = len(w.history("app/job"))
-	w.allSucceed("job", n+3)
+	w.allSucceed("job", n+3, 5)
 	stop(a)
 }
 
@@ -104,7 +105,7 @@ func TestAServerWithoutTheProgramLeavesTheJobToOthers(t *testing.T) {
 	lacking := w.serve(m)
 	b := w.in(t, "PATH="+bin+":"+os.Getenv("PATH")).serve(m)
 	lacking.logs("level=ERROR", "event=cannot-start", "job=app/job", "no such file or directory")
-	w.allSucceed("job", 15)
+	w.allSucceed("job", 15, 0)
 	stop(lacking, b)
 }
 
