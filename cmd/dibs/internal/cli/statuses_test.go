@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/cli"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 )
 
 // invoke carries out a command line and returns its status, and what it printed.
@@ -30,6 +31,7 @@ var dies = []int{1, 2, 3, 6, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 31, 3
 // Each exit status is the command's own and none is taken for ours, and so is each signal: what a caller does next
 // depends on it.
 func TestEachStatusOfACommandIsItsOwn(t *testing.T) {
+	testsize.Outside(t)
 	store := t.TempDir()
 	if status, _, errs := invoke(t, "init", "--store", store); status != 0 {
 		t.Fatal(errs)
