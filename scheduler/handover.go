@@ -89,9 +89,18 @@ func (x *execution) handOver(ctx context.Context, of lease.Ref) bool {
 		return false
 	}
 	defer l.Release(ctx) //nolint:errcheck // it lapses by itself
-	a, err := x.b.Ticks.Take(ctx, tick.TakeRequest{Job: string(x.Key), At: x.Tick, From: of, Lease: l.Ref(), Claimant: x.b.Self,
-		Fill: true, NotAfter: x.b.Keeper.NotAfter()})
-	return err == nil && a.Status == tick.Won
+	for {
+		a, err := x.b.Ticks.Take(ctx, tick.TakeRequest{Job: string(x.Key), At: x.Tick, From: of, Lease: l.Ref(), Claimant: x.b.Self,
+			Fill: true, NotAfter: x.b.Keeper.NotAfter()})
+		if err == nil && a.Status != tick.Late {
+			return a.Status == tick.Won
+		}
+		select { // a process without descriptors may have to wait for one of its connections
+		case <-ctx.Done():
+			return false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // brakes leave ticks to other servers while this host cannot start them: all ticks, or, if only its program is
