@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -23,9 +22,7 @@ func TestEachOperationIsBoundedBesideManyNeighbours(t *testing.T) {
 	s := countedStore(t, c)
 	db := raw(t, c.URL.String(), nil)
 	ctx := t.Context()
-	t.Cleanup(func() {
-		_, _ = db.ExecContext(context.Background(), "DELETE t FROM dibs_tasks t FORCE INDEX (listed) WHERE t.ns = ?", c.Namespace)
-	})
+	t.Cleanup(func() { unlike(db, c.Namespace) })
 	one := func(with ...func(*queue.Spec)) task.ID { return enqueue(t, s.Queue, spec(with...))[0].ID }
 	const some = 10
 	acted := make([]task.ID, some)
