@@ -94,11 +94,24 @@ func TestCopiesOfADirectoryAreTwoHosts(t *testing.T) {
 // What is copied from one job at one instant stays with its host even if both begin at the same moment.
 // Holds: promise 12, H1.
 func TestNoTickOfACopyIsTakenForTheOthers(t *testing.T) {
+	for name, names := range map[string][3]string{"of three names": {"a", "b", "c"}, "of one name": {"a", "a", "a"}} {
+		for _, reported := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/the original reported %t", name, reported), func(t *testing.T) { apart(t, names, reported) })
+		}
+	}
+}
+
+func apart(t *testing.T, names [3]string, reported bool) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.New(memory.Options{})
 		golden := newHost(t, "golden", shared)
-		golden.pass()
-		hosts := []*host{golden.clone("a", "", shared), golden.clone("b", "", shared), golden.clone("c", "", shared)}
+		if reported {
+			golden.pass()
+		}
+		var hosts []*host
+		for _, name := range names {
+			hosts = append(hosts, golden.clone(name, "", shared))
+		}
 		var stops []func()
 		for i, h := range hosts {
 			stops = append(stops, h.serve(newJob(t, "@every 7s", time.Duration(1+i)*time.Second)))

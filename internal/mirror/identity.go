@@ -34,7 +34,7 @@ func (m *Mirror) identify(ctx context.Context, definition string, at time.Time) 
 	if err := m.recall(ctx); err != nil {
 		return err
 	}
-	if m.host.Name != "" && !m.ours() {
+	if m.host.Name != "" && !m.ours(at) {
 		was := m.name.ID
 		m.name, m.host = Name{ID: short(lease.NewNonce().String())}, tick.Job{}
 		m.log().Warn("this host's directory is a copy of another host's, or was restored: another host reports to the shared store under its id, so it takes a new one there",
@@ -55,12 +55,13 @@ func (m *Mirror) identify(ctx context.Context, definition string, at time.Time) 
 }
 
 // ours reports whether nobody has reported under our id since our directory did. One that remembers nothing has never
-// reported, or has lost its file: then the row must be of this host, as long as it runs.
-func (m *Mirror) ours() bool {
+// reported, or has lost its file: then the row must be of this host, as long as it runs, and nobody may be reporting
+// now: containers of one image and one kernel differ in nothing else.
+func (m *Mirror) ours(at time.Time) bool {
 	if m.name.To.IsZero() {
 		var a about
 		err := json.Unmarshal([]byte(m.host.Definition), &a)
-		return err == nil && a.Host == m.From.Self.Host && a.Boot == m.From.Self.BootID
+		return err == nil && a.Host == m.From.Self.Host && a.Boot == m.From.Self.BootID && at.Sub(m.host.Mark) > 2*beatEvery
 	}
 	return !m.host.Mark.After(m.name.From) || m.host.Mark.Equal(m.name.To)
 }

@@ -215,7 +215,7 @@ func (h *host) known() mirror.Host {
 		h.t.Fatal(err)
 	}
 	for _, k := range hosts {
-		if k.Name == h.backend.Self.Host {
+		if k.Name == h.backend.Self.Host && k.ID == h.cursor.name.ID {
 			return k
 		}
 	}
