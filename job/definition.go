@@ -104,8 +104,7 @@ func (s *Spec) Definition() string {
 	return string(b)
 }
 
-// maxDefinition is the largest definition that is read, in bytes: a manifest has at most 1 MiB, and escapes make it
-// longer.
+// maxDefinition is tick.MaxDefinition, in bytes.
 const maxDefinition = 6 << 20
 
 // ParseDefinition reads what Definition wrote. The Spec has only Schedules, Timezone, DST, Policy and Source, and a

@@ -54,10 +54,15 @@ type Tick struct {
 	Live bool `json:"-"`
 }
 
+// MaxDefinition is the most characters of a definition that dibs reads. A manifest has at most 1 MiB, and escapes make
+// it longer.
+const MaxDefinition = 6 << 20
+
 // A Job is a registered definition: what the store holds of one job (rule T11).
 type Job struct {
 	Name string `json:"job"`
-	// Definition is canonical JSON: schedules, zone, policy. The store only compares it.
+	// Definition is canonical JSON: schedules, zone, policy. The store only compares it. Jobs reads MaxDefinition
+	// characters and one more at most: a longer one was not written by dibs, and says so by its length.
 	Definition string `json:"definition"`
 	// Generation increases by one with each change of the definition.
 	Generation int64 `json:"generation"`

@@ -15,6 +15,7 @@ func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 		var found []tick.Job
 		for _, name := range k.b.registered(q) {
 			if j, there := k.b.jobs[name]; there {
+				j.Definition = j.Definition[:min(len(j.Definition), tick.MaxDefinition+1)]
 				found = append(found, j)
 			}
 		}

@@ -3,8 +3,10 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -24,6 +26,8 @@ var jobPromises = []promise{
 	{"jobs are listed by a literal prefix", listJobs},
 	// Holds: T15.
 	{"the registry is read in steps", manyJobs},
+	// Holds: promise 26.
+	{"of a definition that is too long, no more is read than says so", longDefinition},
 }
 
 func (w *world) job(name string) tick.Job {
@@ -241,6 +245,22 @@ func listJobs(w *world) {
 	some := tick.JobQuery{Names: []string{"b", "app/é", "nobody", "app/a", "app/", "b"}}
 	if got, want := jobNames(w.registered(some)), []string{"app/a", "app/é", "b"}; !slices.Equal(got, want) {
 		w.Errorf("Jobs of these names: %q, want %q", got, want)
+	}
+}
+
+// longDefinition: whoever can write into the store can write 100 MB, which every reader of the registry would pay for.
+func longDefinition(w *world) {
+	text := `{"x":"` + strings.Repeat("x", tick.MaxDefinition+1<<16) + `"}`
+	w.setJob(w.s, "app/long", text, w.at(0))
+	w.setJob(w.s, "app/short", "{}", w.at(0))
+	for _, q := range []tick.JobQuery{{}, {Prefix: "app/"}, {Names: []string{"app/long", "app/short"}}} {
+		all := w.registered(q)
+		if len(all) != 2 || all[0].Definition != text[:tick.MaxDefinition+1] || all[1].Definition != "{}" {
+			w.Errorf("%+v: %d jobs, and %d bytes of the first", q, len(all), len(all[0].Definition))
+		}
+		if _, err := job.ParseDefinition(all[0].Definition); err == nil || !strings.Contains(err.Error(), "are read") {
+			w.Errorf("a definition that is too long: %v", err)
+		}
 	}
 }
 

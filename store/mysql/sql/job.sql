@@ -1,12 +1,12 @@
 -- name: jobs
--- Some jobs by name.
-SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
+-- Some jobs by name. Of a definition they have tick.MaxDefinition characters and one more at most, also below.
+SELECT name, COALESCE(LEFT(definition, 6291457), ''), generation, since, mark, removed,
   paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed, COALESCE(past, '') FROM dibs_jobs WHERE ns = ? AND name IN (?)
 ORDER BY name;
 
 -- name: registry
 -- A page of the registry: names in a range, after one, so many at most.
-SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
+SELECT name, COALESCE(LEFT(definition, 6291457), ''), generation, since, mark, removed,
   paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed, COALESCE(past, '')
 FROM dibs_jobs WHERE ns = ? AND name >= ? AND (? = '' OR name < ?) AND name > ? ORDER BY name LIMIT ?;
 

@@ -1,5 +1,6 @@
--- [0] A page of the registry: jobs whose name lies in [$2, $3), after $4, $5 at most, by name.
-SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
+-- [0] A page of the registry: jobs whose name lies in [$2, $3), after $4, $5 at most, by name. Of a definition they have
+-- tick.MaxDefinition characters and one more at most, also below.
+SELECT name, left(definition, 6291457), generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
 FROM dibs.jobs
 WHERE ns || '' = $1 AND name >= $2::bytea AND name < $3::bytea AND name > $4::bytea
 ORDER BY name
@@ -46,7 +47,7 @@ FROM locked k
 WHERE j.ns = k.ns AND j.name = k.name;
 
 -- The jobs $2 as they now stand.
-SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
+SELECT name, left(definition, 6291457), generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
 FROM dibs.jobs
 WHERE ns = $1 AND name = ANY($2::bytea[])
 ORDER BY name;
@@ -71,4 +72,4 @@ SET paused_since = CASE WHEN k.going_on OR $6::bool THEN j.paused_since ELSE k.n
     paused_why = CASE WHEN $6 THEN j.paused_why ELSE $5::text END
 FROM judged k
 WHERE j.ns = k.ns AND j.name = k.name
-RETURNING j.name, j.definition, j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why, j.paused_resumed, j.past;
+RETURNING j.name, left(j.definition, 6291457), j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why, j.paused_resumed, j.past;
