@@ -105,8 +105,8 @@ func like(t testing.TB, db *sql.DB, id task.ID, n int, said map[string]string) {
 	}
 }
 
-// unlike takes the tasks of namespaces away, in parts: each locks the gap before the neighbour's first task, and whoever
-// enqueues there waits.
+// unlike takes the tasks of namespaces away, in parts: each locks the gap before the neighbour's first task, and
+// whoever enqueues there waits.
 func unlike(db *sql.DB, ns ...string) {
 	for _, of := range ns {
 		for n := int64(1); n > 0; {

@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
@@ -28,6 +31,8 @@ func sized(size func() int) []promise {
 		{"a raised limit lets all run that waited behind it, each once", with(raiseMany)},
 		// Holds: promise 18.
 		{"a lowered limit holds, however many were available", with(lowerMany)},
+		// Holds: promise 26.
+		{"kinds, queues and limits by the thousand keep nobody waiting", with(thousands)},
 	}
 }
 
@@ -126,6 +131,53 @@ func (w *world) workOff(worker lease.Ref, want int) map[task.ID]int {
 		}
 	}
 	return given
+}
+
+// thousands: each task has a kind, a queue or a limit of its own. A worker gets at least some with each fetch, also
+// when all the kinds are old, and the first of a new kind.
+func thousands(w *world, n int) {
+	testsize.Counts(w)
+	worker := w.worker(w.s)
+	own := func(prefix string, change func(s *task.Spec, name string)) {
+		specs := make([]task.Spec, n)
+		for i := range specs {
+			specs[i] = some()
+			change(&specs[i], fmt.Sprintf("%s%d", prefix, i))
+		}
+		for part := range slices.Chunk(specs, 1000) {
+			w.add(part...)
+		}
+	}
+	own("elsewhere", func(s *task.Spec, name string) { s.Queue = name })
+	for _, what := range []struct {
+		name   string
+		change func(*task.Spec, string)
+	}{
+		{"kinds", func(s *task.Spec, name string) { s.Kind = name }},
+		{"limits", func(s *task.Spec, name string) { *s = limited(name, 1) }},
+		{"the same kinds", func(s *task.Spec, name string) { s.Kind = strings.TrimPrefix(name, "the same ") }},
+	} {
+		own(what.name, what.change)
+		fetches := 0
+		for done := 0; done < n; fetches++ {
+			var ends []driver.Completion
+			for _, t := range w.fetch(worker, 100) {
+				ends = append(ends, w.ended(t.Ref, driver.Success))
+			}
+			if done += len(ends); fetches > n/10 {
+				w.Fatalf("%s: %d of %d tasks after %d fetches", what.name, done, n, fetches)
+			}
+			if len(ends) == 0 {
+				continue
+			}
+			_, err := w.s.Queue.Finish(w.ctx, worker, ends)
+			w.check("Finish", err)
+		}
+		w.Logf("%s: %d fetches", what.name, fetches)
+	}
+	late := some()
+	late.Kind = "new"
+	equal(w, "a task of a new kind", w.fetch1(worker, w.add1(late)).Spec.Kind, "new")
 }
 
 func raiseMany(w *world, n int) {

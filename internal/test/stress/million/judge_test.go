@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -38,7 +39,7 @@ type given struct {
 	returned bool
 }
 
-func newJudge(acked []task.ID, books []book) *judge {
+func newJudge(acked []task.ID, books []book, ttl time.Duration) *judge {
 	j := &judge{stories: make(map[task.ID]*story, len(acked)), over: map[uint64]bool{}, mute: map[uint64]bool{}, wrong: map[string]int{}}
 	for _, id := range acked {
 		if s := j.story(id); s.acked {
@@ -48,7 +49,7 @@ func newJudge(acked []task.ID, books []book) *judge {
 		}
 	}
 	for i := range books {
-		j.readShifts(&books[i])
+		j.readShifts(&books[i], ttl)
 	}
 	// All that was given first: a completion is judged by who was given the task before and since.
 	for _, what := range []int64{fetched, ended, completed, refused} {
@@ -79,8 +80,9 @@ func (j *judge) find(what, format string, args ...any) {
 	}
 }
 
-// readShifts finds out which sessions are over. All of a killed process are, and all but the last of any other.
-func (j *judge) readShifts(b *book) {
+// readShifts finds out which sessions are over. All of a killed process are, and all but the last of any other, which
+// is as well if its lease may have ended.
+func (j *judge) readShifts(b *book, ttl time.Duration) {
 	var shifts []uint64
 	for _, r := range b.records {
 		if r.What == joined {
@@ -91,13 +93,30 @@ func (j *judge) readShifts(b *book) {
 		switch {
 		case b.stale:
 			j.over[s] = true
-		case i+1 < len(shifts):
+		case i+1 < len(shifts), !b.killed && !b.held(s, ttl):
 			j.over[s], j.mute[s] = true, true
 			j.lost++
 		case b.killed:
 			j.over[s], j.mute[s] = true, true
 		}
 	}
+}
+
+// held reports whether a session had its lease until it released it: it was renewed each time before it could lapse.
+func (b *book) held(shift uint64, ttl time.Duration) bool {
+	var since int64
+	for _, r := range b.records {
+		if r.Shift != shift || r.What != renewed && r.What != released {
+			continue
+		}
+		if since > 0 && r.At-since > ttl.Microseconds() {
+			return false
+		}
+		if since = int64(r.Token); r.What == released {
+			return true
+		}
+	}
+	return false
 }
 
 func (j *judge) take(b *book, r record) {

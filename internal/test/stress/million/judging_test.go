@@ -5,6 +5,7 @@ package million
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -13,8 +14,14 @@ import (
 
 // A made-up round for each thing that may not be: the judge sees it, and finds nothing in one that went well.
 func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
-	const live, dead, lapsed, old = 1, 2, 3, 4
+	const live, dead, lapsed, old, late, deaf = 1, 2, 3, 4, 5, 6
 	join := func(shift uint64) record { return record{What: joined, Shift: shift} }
+	lasts := func(what int64, shift uint64, at int) record { // asked for and answered at that second
+		us := int64(1+at) * 1_000_000
+		return record{What: what, Shift: shift, At: us, Token: lease.Token(us)}
+	}
+	hold := func(shift uint64, at int) record { return lasts(renewed, shift, at) }
+	leave := func(shift uint64, at int) record { return lasts(released, shift, at) }
 	fetch := func(shift uint64, token int) record {
 		return record{What: fetched, Shift: shift, Task: 7, Token: lease.Token(token)}
 	}
@@ -41,6 +48,8 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		{"answered again", []record{fetch(live, 1), done(live, 1), done(live, 1)}, kept(1), ""},
 		{"rescued", []record{fetch(dead, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
 		{"taken back", []record{fetch(lapsed, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
+		{"taken back when its lease was renewed too late", []record{fetch(late, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
+		{"taken back when its lease was not released", []record{fetch(deaf, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
 		{"handed back", []record{fetch(live, 1), returned(live, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
 		{"died before it wrote", []record{fetch(dead, 1)}, kept(1), ""},
 		{"died before it wrote what it was given", nil, kept(1), ""},
@@ -57,13 +66,14 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		{"attempts", []record{fetch(live, 1), done(live, 1)}, again, "not one attempt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			books := []book{{name: "live", records: []record{join(lapsed), join(live)}}, {name: "dead", killed: true, records: []record{join(dead)}},
-				{name: straggler, stale: true, records: []record{join(old)}}}
+			books := []book{{name: "live", records: []record{join(lapsed), join(live), hold(live, 0), hold(live, 10), leave(live, 20)}}, {name: "dead", killed: true, records: []record{join(dead)}},
+				{name: straggler, stale: true, records: []record{join(old)}},
+				{name: "late", records: []record{join(late), hold(late, 0), hold(late, 11), leave(late, 12)}}, {name: "deaf", records: []record{join(deaf), hold(deaf, 0)}}}
 			for _, r := range c.records {
-				b := map[uint64]int{live: 0, lapsed: 0, dead: 1, old: 2}[r.Shift]
+				b := map[uint64]int{live: 0, lapsed: 0, dead: 1, old: 2, late: 3, deaf: 4}[r.Shift]
 				books[b].records = append(books[b].records, r)
 			}
-			j := newJudge([]task.ID{7}, books)
+			j := newJudge([]task.ID{7}, books, 10*time.Second)
 			if c.task != nil {
 				j.see(c.task)
 			}
@@ -73,12 +83,12 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-	j := newJudge(nil, nil)
+	j := newJudge(nil, nil, 0)
 	j.see(kept(1))
 	if err := j.end(0); err == nil || !strings.Contains(err.Error(), "nobody enqueued") {
 		t.Errorf("of a stranger it says %v", err)
 	}
-	j = newJudge([]task.ID{7}, nil)
+	j = newJudge([]task.ID{7}, nil, 0)
 	j.see(kept(1))
 	if err := j.end(0); err == nil || !strings.Contains(err.Error(), "done by nobody") {
 		t.Errorf("of a task that was done without a worker it says %v", err)

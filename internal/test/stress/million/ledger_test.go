@@ -21,6 +21,8 @@ const (
 	completed            // the store accepted that it succeeded
 	ended                // the store accepted another end, such as that it is handed back
 	refused              // the store refused what the session reported
+	renewed              // the session's lease was granted or renewed; Token is when that was asked for, in µs
+	released             // the session's lease was released; Token as above
 )
 
 // A record is what the store told a process about one task.

@@ -30,7 +30,7 @@ func (r *round) verify() *judge {
 	}
 	r.chart = r.draw(books)
 	r.mu.Lock()
-	j := newJudge(r.acked, books)
+	j := newJudge(r.acked, books, r.TTL)
 	r.mu.Unlock()
 	seen := 0
 	for after := r.first; ; {

@@ -72,7 +72,7 @@ func runWorker(told string) error {
 	if err != nil {
 		return err
 	}
-	keeper, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(p.TTL)})
+	keeper, err := lease.NewKeeper(lease.Options{Store: leases{s.Leases, notes}, Notify: s.Notify, Margin: lease.MarginFor(p.TTL)})
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,35 @@ func open(ctx context.Context, address string, init bool) (*store.Store, error) 
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// leases writes down when the store says that a lease is held or released.
+type leases struct {
+	lease.Store
+	notes *scribe
+}
+
+func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	return l.note(renewed, func(i int) lease.Nonce { return reqs[i].Holder.ID }, func() (lease.Reply, error) { return l.Store.Acquire(ctx, reqs) })
+}
+
+func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
+	return l.note(renewed, func(i int) lease.Nonce { return reqs[i].Ref.Owner }, func() (lease.Reply, error) { return l.Store.Renew(ctx, reqs) })
+}
+
+func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	return l.note(released, func(i int) lease.Nonce { return refs[i].Owner }, func() (lease.Reply, error) { return l.Store.Release(ctx, refs) })
+}
+
+func (l leases) note(what int64, owner func(i int) lease.Nonce, ask func() (lease.Reply, error)) (lease.Reply, error) {
+	begun := time.Now().UnixMicro()
+	reply, err := ask()
+	for i, a := range reply.Answers {
+		if err == nil && a.Status == lease.OK {
+			l.notes.write(record{What: what, Shift: shiftOf(lease.Ref{Owner: owner(i)}), Token: lease.Token(begun)})
+		}
+	}
+	return reply, err
 }
 
 // watched writes down what the store says, before its worker hears of it.
