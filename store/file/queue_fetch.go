@@ -172,12 +172,13 @@ func (f *fetch) subQueuesOf(name string) (open []subQueue, err error) {
 }
 
 func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
-	if kinds := f.r.Kinds; len(kinds) > 0 {
-		if len(kinds) > mostLooked {
-			f.nextDue = f.now
-			from := rand.IntN(len(kinds))
-			kinds = slices.Concat(kinds[from:], kinds[:from])[:mostLooked]
+	kinds := f.r.Kinds
+	switch {
+	case len(kinds) == 0:
+		if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
+			return all, err
 		}
+	case len(kinds) <= mostLooked:
 		for _, kind := range kinds {
 			found, err := rows(f.txn, readSubQueue, "subqueue_known", name, kind)
 			if err != nil {
@@ -187,21 +188,32 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 		}
 		return all, nil
 	}
-	if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
-		return all, err
-	}
 	f.nextDue = f.now
 	var last int64
 	if err := f.scan("last_subqueue", nil, &last); err != nil {
 		return nil, err
 	}
-	first := all
-	if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, rand.Int64N(last)+1, mostLooked); err != nil {
-		return nil, err
-	}
-	for _, l := range first[:mostLooked-len(all)] {
-		if !slices.Contains(all, l) {
-			all = append(all, l)
+	return f.drawn(name, rand.Int64N(last+1))
+}
+
+// drawn are mostLooked sub-queues of a queue, from one number on: those with tasks first, as far as they are found among
+// those of other queues, and then any.
+func (f *fetch) drawn(name string, from int64) (all []subQueue, err error) {
+	seen := map[int64]bool{}
+	for _, q := range []struct {
+		statement string
+		most      int // of these and those before
+	}{{"subqueues_ready", mostLooked / 2}, {"subqueues_waiting", mostLooked * 3 / 4}, {"subqueues_of", mostLooked}} {
+		for _, from := range []int64{from, 0} {
+			found, err := rows(f.txn, readSubQueue, q.statement, name, from, mostLooked)
+			if err != nil {
+				return nil, err
+			}
+			for _, l := range found {
+				if len(all) < q.most && !seen[l.id] && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, l.kind)) {
+					seen[l.id], all = true, append(all, l)
+				}
+			}
 		}
 	}
 	return all, nil
