@@ -188,7 +188,6 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 		}
 		return all, nil
 	}
-	f.nextDue = f.now
 	var last int64
 	if err := f.scan("last_subqueue", nil, &last); err != nil {
 		return nil, err
@@ -196,25 +195,46 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 	return f.drawn(name, rand.Int64N(last+1))
 }
 
-// drawn are mostLooked sub-queues of a queue, from one number on: those with tasks first, as far as they are found among
-// those of other queues, and then any.
+// drawPause is when a fetch is to look again that has found nothing in the sub-queues that it has drawn.
+const drawPause = 100 * time.Millisecond
+
+// drawn are at most mostLooked sub-queues of a queue, from one number on: those that have tasks and, if these cannot all
+// be looked at, some of the others.
 func (f *fetch) drawn(name string, from int64) (all []subQueue, err error) {
-	seen := map[int64]bool{}
-	for _, q := range []struct {
-		statement string
-		most      int // of these and those before
-	}{{"subqueues_ready", mostLooked / 2}, {"subqueues_waiting", mostLooked * 3 / 4}, {"subqueues_of", mostLooked}} {
+	seen, whole := map[int64]bool{}, true
+	add := func(most int, found []subQueue) {
+		for _, l := range found {
+			switch {
+			case seen[l.id] || l.queue != name || len(f.r.Kinds) > 0 && !slices.Contains(f.r.Kinds, l.kind):
+			case len(all) >= most:
+				whole = false
+			default:
+				seen[l.id], all = true, append(all, l)
+			}
+		}
+	}
+	for i, statement := range []string{"subqueues_ready", "subqueues_waiting"} {
 		for _, from := range []int64{from, 0} {
-			found, err := rows(f.txn, readSubQueue, q.statement, name, from, mostLooked)
+			found, err := rows(f.txn, readSubQueue, statement, from, mostLooked)
 			if err != nil {
 				return nil, err
 			}
-			for _, l := range found {
-				if len(all) < q.most && !seen[l.id] && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, l.kind)) {
-					seen[l.id], all = true, append(all, l)
-				}
-			}
+			whole = whole && (from > 0 || len(found) < mostLooked)
+			add(mostLooked*(2+i)/4, found)
 		}
+	}
+	if whole {
+		return all, nil
+	}
+	if again := f.now.Add(drawPause); f.nextDue.IsZero() || again.Before(f.nextDue) {
+		f.nextDue = again
+	}
+	for _, from := range []int64{from, 0} {
+		found, err := rows(f.txn, readSubQueue, "subqueues_of", name, from, mostLooked)
+		if err != nil {
+			return nil, err
+		}
+		add(mostLooked, found)
 	}
 	return all, nil
 }

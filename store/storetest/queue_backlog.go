@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
@@ -174,6 +175,17 @@ func thousands(w *world, n int) {
 			w.check("Finish", err)
 		}
 		w.Logf("%s: %d fetches", what.name, fetches)
+	}
+	// Whoever finds nothing is not told to look again at once, for ever.
+	for fetches := 1; ; fetches++ {
+		f, err := w.s.Queue.Fetch(w.ctx, driver.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 100, Suspects: true, Crashers: true})
+		w.check("Fetch", err)
+		if f.NextDue.IsZero() || f.NextDue.Sub(f.Now) >= 100*time.Millisecond {
+			break
+		}
+		if fetches > n/10 {
+			w.Fatalf("after %d fetches that found nothing, there is more at %s, it is %s", fetches, f.NextDue, f.Now)
+		}
 	}
 	late := some()
 	late.Kind = "new"

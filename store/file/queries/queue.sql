@@ -27,25 +27,25 @@ SELECT id, queue, kind FROM dibs_subqueues WHERE id >= ? ORDER BY id LIMIT ?
 SELECT id, queue, kind FROM dibs_subqueues INDEXED BY dibs_subqueues_of WHERE queue = ? AND id >= ? ORDER BY id LIMIT ?
 
 -- name: subqueues_ready
--- Sub-queues of a queue that have available tasks, of the next so many that have some in any queue. The index is
--- followed from each to the next, whatever they have.
+-- The sub-queues of all queues that have available tasks, from one on. The index is followed from each to the next,
+-- however many tasks they have.
 WITH RECURSIVE next (id, n) AS (
-  SELECT (SELECT min(subqueue) FROM dibs_tasks INDEXED BY dibs_tasks_ready WHERE state = 1 AND subqueue >= ?2), 1
+  SELECT (SELECT min(subqueue) FROM dibs_tasks INDEXED BY dibs_tasks_ready WHERE state = 1 AND subqueue >= ?1), 1
   UNION ALL
   SELECT (SELECT min(subqueue) FROM dibs_tasks INDEXED BY dibs_tasks_ready WHERE state = 1 AND subqueue > next.id), n + 1
-  FROM next WHERE id IS NOT NULL AND n < ?3
+  FROM next WHERE id IS NOT NULL AND n < ?2
 )
-SELECT l.id, l.queue, l.kind FROM next JOIN dibs_subqueues l ON l.id = next.id WHERE l.queue = ?1
+SELECT l.id, l.queue, l.kind FROM next JOIN dibs_subqueues l ON l.id = next.id
 
 -- name: subqueues_waiting
 -- The same of tasks that wait for their instant.
 WITH RECURSIVE next (id, n) AS (
-  SELECT (SELECT min(subqueue) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE state IN (0, 4) AND subqueue >= ?2), 1
+  SELECT (SELECT min(subqueue) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE state IN (0, 4) AND subqueue >= ?1), 1
   UNION ALL
   SELECT (SELECT min(subqueue) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE state IN (0, 4) AND subqueue > next.id), n + 1
-  FROM next WHERE id IS NOT NULL AND n < ?3
+  FROM next WHERE id IS NOT NULL AND n < ?2
 )
-SELECT l.id, l.queue, l.kind FROM next JOIN dibs_subqueues l ON l.id = next.id WHERE l.queue = ?1
+SELECT l.id, l.queue, l.kind FROM next JOIN dibs_subqueues l ON l.id = next.id
 
 -- name: subqueue_known
 -- A sub-queue by its name.
