@@ -198,8 +198,8 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 // drawPause is when a fetch is to look again that has found nothing in the sub-queues that it has drawn.
 const drawPause = 100 * time.Millisecond
 
-// drawn are at most mostLooked sub-queues of a queue, from one number on: those that have tasks and, if these cannot all
-// be looked at, some of the others.
+// drawn are at most mostLooked sub-queues of a queue, from one number on: those that have tasks and, if these cannot
+// all be looked at, some of the others.
 func (f *fetch) drawn(name string, from int64) (all []subQueue, err error) {
 	seen, whole := map[int64]bool{}, true
 	add := func(most int, found []subQueue) {

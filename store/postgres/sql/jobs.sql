@@ -1,5 +1,5 @@
--- [0] A page of the registry: jobs whose name lies in [$2, $3), after $4, $5 at most, by name. Of a definition they have
--- tick.MaxDefinition characters and one more at most, also below.
+-- [0] A page of the registry: jobs whose name lies in [$2, $3), after $4, $5 at most, by name. Of a definition they
+-- have tick.MaxDefinition characters and one more at most, also below.
 SELECT name, left(definition, 6291457), generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
 FROM dibs.jobs
 WHERE ns || '' = $1 AND name >= $2::bytea AND name < $3::bytea AND name > $4::bytea
