@@ -50,7 +50,7 @@ func (m *Mirror) identify(ctx context.Context, definition string, at time.Time) 
 		}
 		m.host.Definition = "" // a copy may make the row at the same time: who reports first describes it again
 	}
-	m.registered, m.beat = true, time.Time{}
+	m.registered, m.known, m.beat = true, true, time.Time{}
 	return nil
 }
 
@@ -66,8 +66,8 @@ func (m *Mirror) ours(at time.Time) bool {
 	return !m.host.Mark.After(m.name.From) || m.host.Mark.Equal(m.name.To)
 }
 
-// recall reads what the store knows about this host. If that is nothing, it has lost what was copied before: all of it
-// is copied again. A turn prepares a store that has lost everything (rule L9), since this host may be the only one
+// recall reads what the store knows about this host. If that is nothing, it has lost what was copied before: it is to be
+// opened again, and all is copied again. A turn prepares a store that has lost everything (rule L9), since this host may be the only one
 // that uses it.
 func (m *Mirror) recall(ctx context.Context) error {
 	name := row(m.name.ID)
@@ -79,6 +79,10 @@ func (m *Mirror) recall(ctx context.Context) error {
 	if len(rows) > 0 {
 		m.host = rows[0]
 		return nil
+	}
+	if m.known {
+		m.known, m.registered = false, false
+		return errForgotten
 	}
 	if _, err := m.To.Keeper.Turn(ctx, lease.Want{Key: lease.Key(name).Mirror(), Holder: m.To.Self}, m.To.Keeper.Margin().TTL); err != nil {
 		return fmt.Errorf("prepare the shared store: %w", err)

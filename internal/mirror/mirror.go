@@ -38,17 +38,23 @@ type Mirror struct {
 	name       Name     // of the directory in To
 	host       tick.Job // our row in the registry of To
 	registered bool
+	known      bool // the store had, or was given, our row
 	beat       time.Time
 }
 
+// errForgotten is what a pass ends with that finds a host's row gone. Whoever opens the store again learns whether it
+// is another installation, whose files in the directory have other names.
+var errForgotten = errors.New("the shared store has forgotten this host; dibs opens it again, and copies all of the last week")
+
 // Run copies until ctx ends, several times per TTL, and once more after that. One process of the host copies at a
-// time; the others stand by.
-func (m *Mirror) Run(ctx context.Context) {
+// time; the others stand by. It returns true before that if the store is to be opened again, since it has lost its
+// data.
+func (m *Mirror) Run(ctx context.Context) (again bool) {
 	var turn *lease.Lease
 	log, failing := m.log(), false
 	every := time.NewTicker(m.From.Keeper.Margin().TTL / 3)
 	defer every.Stop()
-	for done := false; !done; {
+	for done := false; !done && !again; {
 		select {
 		case <-every.C:
 		case <-ctx.Done():
@@ -64,11 +70,12 @@ func (m *Mirror) Run(ctx context.Context) {
 		case err == nil && failing:
 			log.Info("this host's own jobs are copied to the shared store again", "event", "mirror-resumed")
 		}
-		failing = err != nil
+		failing, again = err != nil, errors.Is(err, errForgotten) && !done
 	}
 	if turn != nil {
 		_ = turn.Release(context.WithoutCancel(ctx)) // it lapses by itself
 	}
+	return again
 }
 
 // pass bounds a Pass; the next one tries again if the store does not answer. The last pass, at the end of a process,

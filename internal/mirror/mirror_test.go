@@ -374,7 +374,9 @@ func TestOneProcessOfAHostCopies(t *testing.T) {
 	})
 }
 
-// A shared store that lost everything knows the host, and its last week, again within a minute.
+// A shared store that lost everything knows the host, and its last week, again within a minute, and under the same id
+// also once the host's process has ended: what the directory remembers is of the store's new installation.
+// Holds: H1.
 func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.New(memory.Options{})
@@ -382,9 +384,18 @@ func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
 		defer h.serve(newJob(t, "@every 1m", time.Second))()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); h.Run(ctx) }()
-		defer func() { cancel(); <-done }()
+		opens := func() {
+			*h.Mirror = mirror.Mirror{From: h.From, To: h.To, Store: "installation-2", Cursor: h.cursor}
+		}
+		go func() {
+			defer close(done)
+			for h.Run(ctx) {
+				h.cursor = &memoryCursor{}
+				opens()
+			}
+		}()
 		time.Sleep(20 * time.Minute)
+		id := h.known().ID
 		shared.Forget()
 		time.Sleep(time.Minute)
 		if age := time.Since(h.known().Seen); age > time.Minute {
@@ -392,6 +403,14 @@ func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
 		}
 		if n := len(told(t, h.known().View(h.shared), "app/j").Ticks); n < 19 {
 			t.Errorf("%d ticks are copied", n)
+		}
+		cancel()
+		<-done
+		h.backend.Self.BootID = "another"
+		opens()
+		h.pass()
+		if got := ids(h); len(got) != 1 || got[h.backend.Self.Host] != id {
+			t.Errorf("the hosts are %v, want %s alone", got, id)
 		}
 	})
 }

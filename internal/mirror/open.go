@@ -32,9 +32,12 @@ func (w Way) Follow(ctx context.Context) {
 	for said := false; ; said = true {
 		shared, err := w.Open(ctx)
 		if err == nil {
-			defer shared.Close()
-			w.to(shared).Run(ctx)
-			return
+			again := w.to(shared).Run(ctx)
+			shared.Close()
+			if !again {
+				return
+			}
+			continue
 		}
 		if ctx.Err() != nil {
 			return
