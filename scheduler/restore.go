@@ -107,14 +107,16 @@ func (r *restorer) compare(ctx context.Context, names []string, lossy bool) erro
 		e := r.jobs[name]
 		r.mu.Unlock()
 		k, found := known[name]
+		ours := found && k.Removed.IsZero() && e != nil && e.is(k.Definition)
 		switch {
-		case e == nil || e.differs.Load():
-		case found && k.Removed.IsZero() && e.is(k.Definition):
-			if k.Generation != e.generation || !k.Since.Equal(e.since) {
+		case e == nil || e.differs.Load() && !(lossy && ours): // with ours, the store has lost the newer load
+		case ours:
+			if k.Generation != e.generation || !k.Since.Equal(e.since) || e.differs.Load() {
 				r.renew(ctx, e, k)
 				r.renewed = true
 			}
-		case lossy && e.is(e.whole.Spec.Definition()) && (!found || e.outlived(k)):
+		// Nobody takes a row away but a loss: a job that is removed keeps its row, which says so.
+		case e.is(e.whole.Spec.Definition()) && (!found || lossy && e.outlived(k)):
 			req, err := r.again(ctx, e, k, found)
 			if err != nil {
 				return err

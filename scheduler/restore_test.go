@@ -178,6 +178,60 @@ func TestAFailoverThatLostADeploy(t *testing.T) {
 	})
 }
 
+// One row that is gone, as a server evicts it whose memory is full, comes back as after a loss of everything.
+// Holds: T11.
+func TestARowThatIsGoneComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		for range 3 {
+			time.Sleep(10 * time.Minute)
+			if time.Since(w.lastRun()) > 2*time.Minute {
+				t.Errorf("at %s the last tick that ran is %s", time.Now(), w.lastRun())
+			}
+			w.b.ForgetJob("app/j")
+		}
+		time.Sleep(10 * time.Minute)
+		h.stop()
+		if n := len(w.events("definition-restored")); n != 3 {
+			t.Errorf("%d events say that a definition was restored; want 3", n)
+		}
+		if n := len(w.events("manifest-differs")); n != 0 {
+			t.Errorf("%d events say that the store has a newer load", n)
+		}
+	})
+}
+
+// A failover that lost a deploy whose server has ended since: the server with the definition before it, which the
+// store has again, goes on with it.
+// Holds: T11.
+func TestAFailoverToWhatAServerHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		old, fresh := w.host(1, 0), w.host(2, 0)
+		old.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(10 * time.Minute)
+		before := w.job("app/j")
+		fresh.start(t, newJob(t, "0 3 * * *", w.target(0), nil))
+		time.Sleep(10 * time.Minute)
+		fresh.stop()
+		if time.Since(w.lastRun()) < 5*time.Minute {
+			t.Fatal("the old load goes on beside the new one")
+		}
+		w.b.Forget()
+		if _, err := w.b.Store().Ticks.SetJobs(t.Context(), []tick.JobRequest{
+			{Name: before.Name, Definition: before.Definition, Since: before.Since, Mark: before.Mark}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if time.Since(w.lastRun()) > 2*time.Minute {
+			t.Errorf("the last tick that ran is %s", w.lastRun())
+		}
+		old.stop()
+	})
+}
+
 // A job that somebody removed is not brought back by a server that has it still.
 // Holds: T11.
 func TestWhatWasRemovedIsNotRestored(t *testing.T) {

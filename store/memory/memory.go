@@ -90,6 +90,13 @@ func (b *Backend) Forget() {
 	clear(b.foreign)
 }
 
+// ForgetJob loses the row of a job, as a server does that evicts what it keeps when its memory is full.
+func (b *Backend) ForgetJob(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.jobs, name)
+}
+
 // now is the store's time, to the microsecond and without Go's monotonic reading. Call it with
 // the lock held: the instant of a decision must lie inside it.
 func (b *Backend) now() time.Time { return micro(b.clock()) }
