@@ -46,20 +46,21 @@ func (x *execution) unstarted(ctx context.Context, rec run.Record) (_ run.Record
 	return rec, x.forOthers()
 }
 
-// unasked ends a tick whose condition could not be asked because of a fault of this host, or hands it over.
+// unasked ends a tick whose condition could not be asked because of a fault of this host, or hands it over. A run that
+// says so counts as a try. It is under a lease of its own: nobody who holds the job's key is to wait, or to stop, for it.
 func (x *execution) unasked(ctx context.Context, fault error) Result {
 	x.fault = fmt.Errorf("the condition (when): %w", fault)
-	rec := run.Record{Job: string(x.Key), Tick: x.Tick, Owner: x.Claim.Owner, Token: x.Claim.Token, Host: x.b.Self.Host,
-		Outcome: run.Unavailable, Reason: clean("nothing was executed: " + x.fault.Error())}
-	if x.Late {
-		rec.Reason = gaveUp + rec.Reason // there is no run by which to count the tries
+	l, err := x.b.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: x.b.Self})
+	if err != nil {
+		return x.refuse(ctx, refusedStart(err))
 	}
-	a, what, err := x.reporter.report(x.Accept, tick.CloseRequest{Claim: x.Claim, Run: rec}, nil)
-	res := Result{Outcome: rec.Outcome, Reason: rec.Reason, Err: err, fault: x.fault}
-	if res.handedOver = a.Status == tick.Won && x.forOthers() && x.handOver(ctx, x.Claim); !res.handedOver {
-		x.notifier.outcome(what, rec, "", nil)
+	rec, res, ok := x.start(ctx, l)
+	if !ok {
+		_ = l.Release(ctx)
+		return x.refuse(ctx, res)
 	}
-	return res
+	rec.Outcome, rec.Ended = run.Unavailable, rec.Started
+	return x.finish(ctx, l, rec)
 }
 
 // forOthers reports whether other servers may start the tick, and have the time of a sweep for it.
@@ -82,16 +83,20 @@ func (x *execution) tries(ctx context.Context) int {
 // handOver makes a tick that ended as unavailable under a lease a claim that nobody holds: a server takes it over
 // within its time to start, as from one that died (rule T2). The claim is under a lease of its own, which is released.
 func (x *execution) handOver(ctx context.Context, of lease.Ref) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.b.Keeper.Margin().RPCTimeout)
+	patience := x.b.Keeper.Margin().RPCTimeout
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*patience)
 	defer cancel()
 	l, err := x.b.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: x.b.Self})
 	if err != nil {
 		return false
 	}
 	defer l.Release(ctx) //nolint:errcheck // it lapses by itself
+	// An answer may be lost: asked again, the store says that the claim is ours.
 	for {
-		a, err := x.b.Ticks.Take(ctx, tick.TakeRequest{Job: string(x.Key), At: x.Tick, From: of, Lease: l.Ref(), Claimant: x.b.Self,
+		once, cancel := context.WithTimeout(ctx, patience)
+		a, err := x.b.Ticks.Take(once, tick.TakeRequest{Job: string(x.Key), At: x.Tick, From: of, Lease: l.Ref(), Claimant: x.b.Self,
 			Fill: true, NotAfter: x.b.Keeper.NotAfter()})
+		cancel()
 		if err == nil && a.Status != tick.Late {
 			return a.Status == tick.Won
 		}
@@ -178,20 +183,24 @@ func (b *brakes) left(job string) time.Duration {
 
 // try is the same for one that would start a tick now: after a pause it returns 0 to one caller.
 func (b *brakes) try(job string) time.Duration {
+	of := b.of(job)
+	if of != nil && of.Left() > 0 {
+		return of.Left() // it must not use up the host's one try
+	}
 	left := b.host.Try()
-	if of := b.of(job); left == 0 && of != nil {
+	if left == 0 && of != nil {
 		left = of.Try()
 	}
 	return left
 }
 
-// on reports whether ticks of any job are left to others, or only tried.
+// on reports whether ticks of any job are left to others, or only tried, or were lately.
 func (b *brakes) on() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	on := b.host.On()
 	for _, of := range b.jobs {
-		on = on || of.On()
+		on = on || of.Lately()
 	}
 	return on
 }

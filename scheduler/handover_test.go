@@ -115,13 +115,41 @@ func TestAConditionThatAHostCannotAskGoesToAnother(t *testing.T) {
 		ill.When = func(context.Context) (bool, error) { return false, syscall.ENFILE }
 		a.start(t, ill)
 		b.start(t, newJob(t, "* * * * *", w.target(time.Second), nil))
-		time.Sleep(20 * time.Minute)
+		time.Sleep(20*time.Minute + 50*time.Second)
 		a.stop()
 		b.stop()
 		for _, r := range w.history() {
 			if r.Outcome != run.Succeeded {
 				t.Errorf("tick %s: %s, %q", r.At, r.Outcome, r.Reason)
 			}
+		}
+	})
+}
+
+// If no server can ask for the condition, the tick ends with the reason, in a run that counts as a try, and never as
+// one whose server died.
+// Holds: T2.
+func TestAConditionThatNobodyCanAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		hosts := []*host{w.host(1, 0), w.host(2, 0)}
+		for _, h := range hosts {
+			ill := newJob(t, "* * * * *", w.target(time.Second), nil)
+			ill.When = func(context.Context) (bool, error) { return false, syscall.ENFILE }
+			h.start(t, ill)
+		}
+		time.Sleep(20*time.Minute + 50*time.Second)
+		for _, h := range hosts {
+			h.stop()
+		}
+		all := w.history()
+		for _, r := range all {
+			if r.Outcome != run.Unavailable || !strings.Contains(r.Reason, "condition (when)") {
+				t.Errorf("tick %s: %s, %q", r.At, r.Outcome, r.Reason)
+			}
+		}
+		if len(all) < 15 {
+			t.Errorf("%d ticks", len(all))
 		}
 	})
 }

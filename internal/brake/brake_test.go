@@ -41,5 +41,13 @@ func TestThePauseGrowsAndIsBounded(t *testing.T) {
 		if pause, first := b.Fault(taken); pause != Shortest || !first {
 			t.Errorf("after the release: %s, first %t", pause, first)
 		}
+		for _, after := range []time.Duration{0, Shortest, Longest - 1} {
+			if time.Sleep(after); !b.Lately() {
+				t.Errorf("%s later it was not on lately", after)
+			}
+		}
+		if time.Sleep(1); b.Lately() || !b.On() {
+			t.Errorf("on lately %t, on %t", b.Lately(), b.On())
+		}
 	})
 }
