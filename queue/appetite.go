@@ -11,18 +11,25 @@ const mostFetched = 2 << 20
 type appetite struct {
 	tasks, bytes int
 	fed          int // answers in a row since the last change
+	slow         int // how many slow ones double it: more after each silence
 }
 
-func newAppetite() appetite { return appetite{tasks: maxBatch, bytes: mostFetched} }
+func newAppetite() appetite { return appetite{tasks: maxBatch, bytes: mostFetched, slow: 1} }
 
 // starve halves the appetite, after a fetch that was not answered.
-func (a *appetite) starve() { *a = appetite{tasks: max(a.tasks/2, 1), bytes: max(a.bytes/2, 1)} }
+func (a *appetite) starve() {
+	*a = appetite{tasks: max(a.tasks/2, 1), bytes: max(a.bytes/2, 1), slow: min(10*a.slow, 1000)}
+}
 
 // feed doubles the appetite again if an answer leaves room for that: it took less than a quarter of what it may, or
 // many came in a row.
 func (a *appetite) feed(took, most time.Duration) {
-	if a.fed++; took < most/4 || a.fed >= 10 {
-		*a = appetite{tasks: min(2*a.tasks, maxBatch), bytes: min(2*a.bytes, mostFetched)}
+	quick := took < most/4
+	if quick {
+		a.slow = 1
+	}
+	if a.fed++; quick || a.fed >= max(a.slow, 10) {
+		*a = appetite{tasks: min(2*a.tasks, maxBatch), bytes: min(2*a.bytes, mostFetched), slow: a.slow}
 	}
 }
 

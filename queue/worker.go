@@ -87,6 +87,9 @@ type Worker struct {
 	brake brake.Brake // on while nothing can be started here
 }
 
+// longestGrace stands for ever: such times are added up.
+const longestGrace = 10 * 365 * 24 * time.Hour
+
 // NewWorker creates a Worker. It does nothing until Run.
 func NewWorker(o WorkerOptions) (*Worker, error) {
 	switch {
@@ -122,6 +125,7 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 	if o.StopGrace <= 0 {
 		o.StopGrace = DefaultStopGrace
 	}
+	o.Grace, o.StopGrace = min(o.Grace, longestGrace), min(o.StopGrace, longestGrace)
 	if o.Keep == nil {
 		o.Keep = Retention
 	}

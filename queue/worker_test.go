@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -303,6 +304,21 @@ func TestTimeoutsEndAttempts(t *testing.T) {
 			t.Errorf("%+v", got.History)
 		}
 		w.end(wk)
+	})
+}
+
+// However long the graces are, what ends within them is reported.
+// Holds: Q9.
+func TestAGraceForEver(t *testing.T) {
+	virtual(t, func(w *world) {
+		wk := w.work(queue.WorkerOptions{Slots: 1, Grace: math.MaxInt64, StopGrace: math.MaxInt64, Mux: handler(func(context.Context, *queue.Run) error {
+			time.Sleep(time.Hour)
+			return nil
+		})})
+		id := w.enqueue(task.Spec{Kind: "k"}).ID
+		w.expect(id, task.Running, time.Second)
+		w.end(wk)
+		w.expect(id, task.Succeeded, 0)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -146,7 +147,7 @@ func (o WorkerOptions) defaults() WorkerOptions {
 	o.Slots = cmp.Or(o.Slots, 1)
 	o.Postpone = max(cmp.Or(o.Postpone, 30*time.Second), 0)
 	o.Grace = max(cmp.Or(o.Grace, queue.DefaultGrace), 0)
-	o.StopGrace = max(cmp.Or(o.StopGrace, queue.DefaultStopGrace), 0)
+	o.StopGrace = min(max(cmp.Or(o.StopGrace, queue.DefaultStopGrace), 0), math.MaxInt64-killGrace)
 	o.Logger = aside.Logger(cmp.Or(o.Logger, slog.Default()))
 	return o
 }
