@@ -92,7 +92,10 @@ func LooksSystem(data []byte) (user string, yes bool) {
 		if readLine(bare(raw), false).kind != entry {
 			continue
 		}
-		if l.kind != entry || l.user != "root" && !(layout{}).knows(l.user) {
+		if l.kind != entry {
+			return "", false
+		}
+		if known, _ := (layout{}).knows(l.user); !known && l.user != "root" {
 			return "", false
 		}
 		user = l.user

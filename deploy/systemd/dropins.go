@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,11 +112,18 @@ func (d dropin) changes(name, text string) bool {
 	return is && len(d.keys) > 0 && (prefix+end == name || strings.HasSuffix(prefix, "-") && strings.HasPrefix(name, prefix))
 }
 
-// userOf returns the user of an entry's service that this system does not have; "" if it has.
-func (u *Units) userOf(text string) string {
+// userless says that this system does not have the user of an entry's service, or that nobody can tell; "" if it has.
+func (u *Units) userless(text string) string {
 	for line := range strings.Lines(text) {
-		if name, is := strings.CutPrefix(strings.TrimSpace(line), "User="); is && u.dir == SystemDir && !users.Known(name) {
-			return name
+		name, is := strings.CutPrefix(strings.TrimSpace(line), "User=")
+		if !is || u.dir != SystemDir {
+			continue
+		}
+		switch known, err := users.Known(name); {
+		case err != nil:
+			return fmt.Sprintf("its user %q cannot be looked up: %v: try again when this host's directory service answers", name, err)
+		case !known:
+			return fmt.Sprintf("there is no user %q here, so systemd starts nothing", name)
 		}
 	}
 	return ""
