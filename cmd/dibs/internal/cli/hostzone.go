@@ -31,7 +31,7 @@ func zoneIn(etc string) (*time.Location, error) {
 		path, _ = os.Readlink(file)
 	}
 	_, name, _ := strings.Cut(path, "/zoneinfo/")
-	if loc := zoneNamed(strings.TrimPrefix(strings.TrimPrefix(name, "posix/"), "right/")); loc != nil {
+	if loc := zoneNamed(databaseName(name)); loc != nil {
 		return loc, nil
 	}
 	text, _ := conffile.Read(filepath.Join(etc, "timezone"), conffile.Small)
@@ -54,6 +54,11 @@ func zoneIn(etc string) (*time.Location, error) {
 		}
 	}
 	return nil, unnamed(file, errors.New("no zone that dibs knows has these rules"))
+}
+
+// databaseName is the zone of a path below the database, which may have each zone several times.
+func databaseName(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, "posix/"), "right/")
 }
 
 // zoneNamed loads a zone by a name that means the same on each host; nil: it is none.
