@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -176,9 +177,9 @@ func newImportCrontab(e env) *cobra.Command {
 				o.Login, o.SetUser = login, true
 			}
 			if o.Zone == "" {
-				host, err := hostZone()
+				host, err := zoneToImport("/etc")
 				if err != nil {
-					return usage(fmt.Errorf("%w (here: --zone)", err))
+					return usage(err)
 				}
 				o.Zone = host.String()
 			}
@@ -189,6 +190,15 @@ func newImportCrontab(e env) *cobra.Command {
 	f.StringVar(&o.Zone, "zone", "", "the `ZONE` in which cron reads the table (default: the host's)")
 	f.StringVar(&table, "table", "", "system: its entries have a user; user: they have none\n(default: system for a FILE in /etc, except /etc/crontabs)")
 	return cmd
+}
+
+// zoneToImport is the host's zone, of etc/localtime; the error says how else to name one.
+func zoneToImport(etc string) (*time.Location, error) {
+	loc, err := zoneIn(etc)
+	if err != nil {
+		err = fmt.Errorf("%w; or give the zone, as in --zone Europe/Berlin", err)
+	}
+	return loc, err
 }
 
 // tableAt is what a crontab's path says of it: whether its entries have a user, and, if it is where a cron keeps its

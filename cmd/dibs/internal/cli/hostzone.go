@@ -70,8 +70,9 @@ func zoneNamed(name string) *time.Location {
 	return loc
 }
 
+// unnamed names the cure that every command has; one with a flag for the zone adds that.
 func unnamed(file string, err error) error {
-	return fmt.Errorf("the name of the host's time zone is not known (%s: %w): give it, as in --tz Europe/Berlin or TZ=Europe/Berlin", file, err)
+	return fmt.Errorf("the name of the host's time zone is not known (%s: %w): link it to the zone's file, as in ln -sf /usr/share/zoneinfo/Europe/Berlin %s", file, err, file)
 }
 
 // zoneFile reads the rules of a zone.

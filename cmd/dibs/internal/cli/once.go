@@ -61,7 +61,7 @@ func cronZoneIn(etc, flag string) (*time.Location, error) {
 		case "":
 			continue
 		case localtime:
-			return zoneIn(etc)
+			return hostsOr(etc)
 		}
 		loc, err := schedule.LoadZone(z.name)
 		if err != nil {
@@ -69,7 +69,16 @@ func cronZoneIn(etc, flag string) (*time.Location, error) {
 		}
 		return loc, nil
 	}
-	return zoneIn(etc)
+	return hostsOr(etc)
+}
+
+// hostsOr is the host's zone; the error says how else to name one.
+func hostsOr(etc string) (*time.Location, error) {
+	loc, err := zoneIn(etc)
+	if err != nil {
+		err = fmt.Errorf("%w; or give the zone, as in --tz Europe/Berlin or TZ=Europe/Berlin", err)
+	}
+	return loc, err
 }
 
 // localtime is the file of the host's zone.
