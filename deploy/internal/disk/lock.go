@@ -46,7 +46,7 @@ func Lock(ctx context.Context, dir string) (unlock func(), err error) {
 // LockUser is Lock for a user's own table. The lock is in the user's home directory if it is the user's, so root and
 // the user have the same one.
 //
-// Without such a home, or if it takes no file of this process (root on a network's file system, say), root locks a file
+// Without such a home, or if it takes no file of this process (root's, on a network's file system), root locks a file
 // in runDir. Root and the user lock one in /var/tmp too, to keep each other out. What somebody else put there keeps
 // nobody out: root removes it, and a user, who cannot, goes on without a lock. The table is then only compared before
 // and after it is written.

@@ -19,8 +19,8 @@ var patience = 5 * time.Second
 const fresh = time.Minute
 
 // Known reports whether a user of this name exists, also in a directory service. A number is no name. The error says
-// why nobody can tell. Answers are remembered for a minute; so is a failure, and then no directory service is asked for
-// any name.
+// why nobody can tell. Answers are remembered for a minute; so is a failure, and then no directory service is asked
+// for any name.
 func Known(name string) (bool, error) {
 	if strings.Trim(name, "0123456789") == "" {
 		return false, nil
