@@ -93,6 +93,8 @@ func (m *image) unreadLine(parts ...part) string {
 			why := m.unread(raw)
 			switch {
 			case why == "":
+			case strings.HasPrefix(why, unsure):
+				return fmt.Sprintf("line %d: %s", p.n+i, why)
 			case m.LineByLine:
 				return fmt.Sprintf("cron leaves out line %d: %s", p.n+i, why)
 			case p.block != nil:

@@ -33,6 +33,8 @@ type ImportOptions struct {
 	System bool
 	// Login is the user whose table it is, if not a system's. Default: the user who runs this process.
 	Login string
+	// SetUser gives the jobs Login as their user: somebody else runs dibs.
+	SetUser bool
 	// Home returns a user's home directory, where cron starts commands. The error wraps fs.ErrNotExist if that is not
 	// there. Default: the system's users.
 	Home func(user string) (string, error)
@@ -47,6 +49,9 @@ type Left struct {
 	Reason string
 	// Kept states that the line became a job, which differs as Reason says.
 	Kept bool
+	// Userless states that it may be an entry without a user, in a table that was read as a system's: it has none, or
+	// one that is not known here.
+	Userless bool
 }
 
 // Import returns the manifest that does what a crontab does, as YAML, and lists what it could not carry over, or not
@@ -87,7 +92,10 @@ func LooksSystem(data []byte) (user string, yes bool) {
 		if readLine(bare(raw), false).kind != entry {
 			continue
 		}
-		if l.kind != entry || l.user != "root" && !(layout{}).knows(l.user) {
+		if l.kind != entry {
+			return "", false
+		}
+		if known, _ := (layout{}).knows(l.user); !known && l.user != "root" {
 			return "", false
 		}
 		user = l.user
@@ -126,6 +134,8 @@ type importer struct {
 	left    []Left
 	// notes are what the last entry's job does differently.
 	notes []string
+	// stranger states that the last entry's user is not known here.
+	stranger bool
 }
 
 // An importedJob is written in the order of its fields.
@@ -173,9 +183,11 @@ func (im *importer) part(p part, env map[string]setting) {
 	case broken:
 		im.comment = nil
 		im.leave(p, "cron does not read it either: it is no entry and no variable (Debian's then ignores the whole table)")
+		im.left[len(im.left)-1].Userless = im.System && readLine(bare(p.raw), false).kind == entry
 	case entry:
 		if reason := im.entry(l, env); reason != "" {
 			im.leave(p, "%s", reason)
+			im.left[len(im.left)-1].Userless = im.System && im.stranger
 		} else {
 			for _, text := range im.notes {
 				im.leave(p, "%s", text)
@@ -198,7 +210,7 @@ func printable(comment string) string {
 
 // entry adds a job, or says why not. Its notes say what the job does differently.
 func (im *importer) entry(l line, env map[string]setting) (reason string) {
-	im.notes = nil
+	im.notes, im.stranger = nil, false
 	j := importedJob{User: strings.SplitN(l.user, ":", 2)[0], Env: map[string]string{}, comment: strings.Join(im.comment, "\n")}
 	command, input, sure := percent(im.flags(l.command))
 	switch {
@@ -219,6 +231,9 @@ func (im *importer) entry(l line, env map[string]setting) (reason string) {
 		return "a group or a login class follows its user: set user and group in the job"
 	case len(im.jobs) == 256:
 		return "a manifest has at most 256 jobs: import it into another app"
+	}
+	if im.SetUser && !im.System {
+		j.User = im.Login
 	}
 	if j.Schedule, reason = im.schedule(l.when); reason != "" {
 		return reason
@@ -348,6 +363,7 @@ func (im *importer) directory(j *importedJob) (reason string) {
 	} else {
 		name := cmp.Or(j.User, im.Login)
 		if home, err = im.Home(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			im.stranger = true
 			return fmt.Sprintf("cron starts it in the home directory of %q, which is not known here: %v", name, err)
 		}
 	}

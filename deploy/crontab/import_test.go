@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/manifest"
 )
 
@@ -166,4 +167,43 @@ func TestASystemsTableIsNoticed(t *testing.T) {
 			t.Errorf("%q: %v, %s", text, got, name)
 		}
 	}
+}
+
+// The table of another user becomes jobs of that user, and they match it again.
+func TestTheTableOfAnotherUserIsImportedAsTheirs(t *testing.T) {
+	t.Parallel()
+	o := importOptions()
+	o.System, o.Login, o.SetUser = false, "ann", true
+	const table = "0 5 * * * /srv/backup.sh\n"
+	text, _, err := Import([]byte(table), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := manifest.Load(text, "x.yaml")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	c := m.Jobs[0].Command
+	if c.User != "ann" || c.Dir != "/home/ann" || c.Env["HOME"] != "" || c.Env["LOGNAME"] != "" {
+		t.Errorf("%+v", c)
+	}
+	for user, matches := range map[string]bool{"": true, "root": true, "nobody": false} {
+		i, err := newImage(layout{user: "root"}, "x", true, table) // of a user who is there
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := i.matchPlain(deploy.Plain{When: []string{"0 5 * * *"}, Zone: o.Zone, Shell: c.Shell, Dir: homeOfRoot(t), User: user, Env: c.Env})
+		if (len(found.Refs) == 1) != matches {
+			t.Errorf("a job of user %q: %+v", user, found)
+		}
+	}
+}
+
+func homeOfRoot(t *testing.T) string {
+	t.Helper()
+	home, err := homeOf("root")
+	if err != nil {
+		t.Skip("NOT COVERED: the table of root: " + err.Error())
+	}
+	return home
 }

@@ -43,7 +43,7 @@ type layout struct {
 	own    bool   // nobody else's entries are in it
 	user   string // whose table it is, if not a system's; "" is this user's
 	// users reports whether a user exists; nil asks the system.
-	users func(string) bool
+	users func(string) (bool, error)
 }
 
 var (

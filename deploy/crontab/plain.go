@@ -52,6 +52,9 @@ func (m *image) plain(c candidate, want deploy.Plain) (is importedJob, when, why
 		return is, "", reason
 	}
 	is = im.jobs[0]
+	if !m.system && want.User == m.user {
+		is.User = m.user // a job may state what the table says by itself
+	}
 	for _, name := range []string{"SHELL", "HOME", "LOGNAME"} {
 		_, set := c.env[name]
 		if _, wanted := want.Env[name]; !set && !wanted {

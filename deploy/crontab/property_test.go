@@ -200,7 +200,7 @@ func FuzzParse(f *testing.F) {
 		if got := parts.String(); got != text {
 			t.Fatalf("read %q, wrote %q", text, got)
 		}
-		m, err := newImage(layout{system: true, users: func(string) bool { return false }}, "x", true, text)
+		m, err := newImage(layout{system: true, users: func(string) (bool, error) { return false, nil }}, "x", true, text)
 		if err != nil {
 			t.Fatal(err)
 		}

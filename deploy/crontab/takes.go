@@ -57,6 +57,9 @@ func (l layout) unread(raw string) string {
 	return l.unreadCommand(rest)
 }
 
+// unsure begins a reason that is none of cron's: dibs cannot tell.
+const unsure = "it is not known whether cron reads it: "
+
 // unreadCommand is unread for all behind the schedule.
 func (l layout) unreadCommand(rest string) string {
 	if l.system {
@@ -64,7 +67,11 @@ func (l layout) unreadCommand(rest string) string {
 		switch {
 		case name == "" || !more:
 			return "it has no command"
-		case !l.knows(name):
+		}
+		switch known, err := l.knows(name); {
+		case err != nil:
+			return fmt.Sprintf(unsure+"its user %q cannot be looked up: %v: try again when this host's directory service answers", name, err)
+		case !known:
 			return fmt.Sprintf("there is no user %q here", name)
 		}
 		rest = strings.TrimLeft(command, blanks)
@@ -78,8 +85,8 @@ func (l layout) unreadCommand(rest string) string {
 	return ""
 }
 
-// knows reports whether a user exists here.
-func (l layout) knows(name string) bool {
+// knows reports whether a user exists here; the error says why nobody can tell.
+func (l layout) knows(name string) (bool, error) {
 	if l.users != nil {
 		return l.users(name)
 	}

@@ -2,6 +2,7 @@ package crontab
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -134,5 +135,25 @@ func TestATableThatCronWouldNotRead(t *testing.T) {
 				t.Errorf("mode %o, line by line %v: %v %+v", mode, skips, err, p.Problems)
 			}
 		}
+	}
+}
+
+// While a directory service is down, no line is said to have a user who does not exist.
+func TestAUserWhoCannotBeLookedUpIsNotOneWhoIsNotThere(t *testing.T) {
+	t.Parallel()
+	l := layout{system: true, users: func(string) (bool, error) { return false, errors.New("getent passwd: it has not answered for 5s") }}
+	if why := l.unread("* * * * * ann true\n"); !strings.Contains(why, `its user "ann" cannot be looked up: getent`) {
+		t.Error(why)
+	}
+	m, err := newImage(l, "x", true, "* * * * * ann true\n* * * * * ben true\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := m.unreadLine(m.table...); !strings.HasPrefix(why, "line 1: it is not known whether cron reads it: ") || strings.Contains(why, "delete it") {
+		t.Error(why)
+	}
+	l.users = func(string) (bool, error) { return false, nil }
+	if why := l.unread("* * * * * ann true\n"); why != `there is no user "ann" here` {
+		t.Error(why)
 	}
 }

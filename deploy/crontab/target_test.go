@@ -41,7 +41,7 @@ func fileAt(t *testing.T, dir, name string) *File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.users = func(name string) bool { return !strings.HasPrefix(name, "no-") } // whatever users this machine has
+	f.users = func(name string) (bool, error) { return !strings.HasPrefix(name, "no-"), nil } // whatever users this machine has
 	return f
 }
 

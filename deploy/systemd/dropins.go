@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,15 @@ var (
 		"/usr/share/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user"}
 )
 
+// runtimeDir is where the files of the current user's manager are while it runs. Cron, su and the like do not set the
+// variable.
+func runtimeDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return dir
+	}
+	return fmt.Sprintf("/run/user/%d", os.Geteuid())
+}
+
 // search returns where systemd looks for units, if dir is one of these directories, and only dir otherwise.
 func (u *Units) search() (all []string) {
 	root, system := strings.CutSuffix(u.dir, SystemDir)
@@ -38,7 +48,7 @@ func (u *Units) search() (all []string) {
 			all = append(all, filepath.Join("/", root, f))
 		}
 	case u.user:
-		run := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "systemd")
+		run := filepath.Join(runtimeDir(), "systemd")
 		data := filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(u.dir))), ".local/share/systemd/user")
 		all = append(all, u.dir+".control", run+"/user.control", run+"/transient", run+"/generator.early", u.dir, run+"/user", run+"/generator", data)
 		all = append(append(all, userFolders...), run+"/generator.late")
@@ -76,16 +86,20 @@ func (u *Units) dropins() (all []dropin) {
 	return all
 }
 
-// keys are the names that a unit's text sets.
+// keys are the names that a unit's text sets. systemd leaves out comments before it joins lines, and a line goes on
+// behind an odd number of backslashes at its very end.
 func keys(text string) (all []string) {
 	goesOn := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		name, _, is := strings.Cut(line, "=")
-		if is && !goesOn && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+	for raw := range strings.Lines(text) {
+		line := strings.TrimSpace(raw)
+		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
+			continue
+		}
+		if name, _, is := strings.Cut(line, "="); is && !goesOn {
 			all = append(all, strings.TrimSpace(name))
 		}
-		goesOn = strings.HasSuffix(line, `\`)
+		raw = strings.TrimRight(raw, "\r\n")
+		goesOn = (len(raw)-len(strings.TrimRight(raw, `\`)))%2 == 1
 	}
 	return all
 }
@@ -111,11 +125,18 @@ func (d dropin) changes(name, text string) bool {
 	return is && len(d.keys) > 0 && (prefix+end == name || strings.HasSuffix(prefix, "-") && strings.HasPrefix(name, prefix))
 }
 
-// userOf returns the user of an entry's service that this system does not have; "" if it has.
-func (u *Units) userOf(text string) string {
+// userless says that this system does not have the user of an entry's service, or that nobody can tell; "" if it has.
+func (u *Units) userless(text string) string {
 	for line := range strings.Lines(text) {
-		if name, is := strings.CutPrefix(strings.TrimSpace(line), "User="); is && u.dir == SystemDir && !users.Known(name) {
-			return name
+		name, is := strings.CutPrefix(strings.TrimSpace(line), "User=")
+		if !is || u.dir != SystemDir {
+			continue
+		}
+		switch known, err := users.Known(name); {
+		case err != nil:
+			return fmt.Sprintf("its user %q cannot be looked up: %v: try again when this host's directory service answers", name, err)
+		case !known:
+			return fmt.Sprintf("there is no user %q here, so systemd starts nothing", name)
 		}
 	}
 	return ""

@@ -180,8 +180,8 @@ func (m *image) Problems() (all []deploy.Problem) {
 				}
 			}
 		}
-		if user := m.of.userOf(i.Text); user != "" {
-			all = append(all, deploy.Problem{ID: i.ID, Text: fmt.Sprintf("there is no user %q here, so systemd starts nothing", user)})
+		if why := m.of.userless(i.Text); why != "" {
+			all = append(all, deploy.Problem{ID: i.ID, Text: why})
 		}
 	}
 	return all

@@ -79,7 +79,7 @@ func New(o Options) (*Units, error) {
 func runs(user bool) bool {
 	dir := "/run/systemd/system"
 	if user {
-		dir = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "systemd")
+		dir = filepath.Join(runtimeDir(), "systemd")
 	}
 	st, err := os.Stat(dir)
 	return err == nil && st.IsDir()
@@ -91,7 +91,11 @@ func (s systemctl) Do(ctx context.Context, args ...string) error {
 	if s.user {
 		args = append([]string{"--user"}, args...)
 	}
-	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, "systemctl", args...)
+	if s.user {
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+runtimeDir()) // it finds the manager there
+	}
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("systemctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
 	}

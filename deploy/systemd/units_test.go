@@ -273,6 +273,7 @@ func TestDropIns(t *testing.T) {
 		"run/systemd/system/dibs-my-shop.send-.service.d/x.conf":               {fails, true},
 		"usr/lib/systemd/system/dibs-my-.service.d/x.conf":                     {fails, true},
 		"etc/systemd/system/dibs-.service.d/x.conf":                            {fails, true},
+		"run/systemd/system/dibs-.service.d/x.conf":                            {"[Service]\n# note \\\nUser=nobody\n", true},
 		"etc/systemd/system/dibs-.timer.d/x.conf":                              {"[Timer]\nOnCalendar=hourly\n", true},
 		"etc/systemd/system/service.d/x.conf":                                  {fails, true},
 		"run/systemd/system/service.d/x.conf":                                  {"[Service]\nNoNewPrivileges=no\n", true},
@@ -306,6 +307,52 @@ func TestDropIns(t *testing.T) {
 	}
 }
 
+// What a unit's text sets is what systemd reads: comments never go on in the next line, also between the lines of one
+// value.
+func TestKeysAreThoseThatSystemdReads(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"[Service]\n# note \\\nUser=nobody\n":                "User",
+		"; note \\\n  User = nobody":                         "User",
+		"ExecStart=a \\\nUser=nobody\nGroup=x\n":             "ExecStart Group",
+		"ExecStart=a \\\n# note\nUser=nobody\nGroup=x\n":     "ExecStart Group",
+		"ExecStart=a \\\n; note \\\nUser=nobody\nGroup=x\n":  "ExecStart Group",
+		"ExecStart=a \\\\\nUser=nobody\n":                    "ExecStart User",
+		"ExecStart=a \\\r\nUser=nobody\r\nGroup=x\r\n":       "ExecStart Group",
+		"#User=nobody\n;Group=x\n[Service]\n\nExecStart=a\n": "ExecStart",
+	} {
+		if got := strings.Join(keys(text), " "); got != want {
+			t.Errorf("%q sets %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Without XDG_RUNTIME_DIR, as under cron, a user's run directories are those of the user, wherever dibs was started.
+// No parallel test: the variable and the working directory are the process's.
+func TestTheRunDirectoriesOfAUserWithoutTheVariable(t *testing.T) {
+	for _, dir := range []string{"", "relative"} {
+		t.Setenv("XDG_RUNTIME_DIR", dir)
+		here := t.TempDir()
+		t.Chdir(here)
+		planted := filepath.Join(here, dir, "systemd", "user", "dibs-.service.d")
+		if err := os.MkdirAll(planted, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(planted, "x.conf"), []byte("[Service]\nUser=nobody\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		u := &Units{dir: filepath.Join(t.TempDir(), ".config/systemd/user"), user: true}
+		if want := fmt.Sprintf("/run/user/%d/systemd/user", os.Geteuid()); !slices.Contains(u.search(), want) {
+			t.Errorf("%q: %v, want %s", dir, u.search(), want)
+		}
+		for _, d := range u.dropins() {
+			if !filepath.IsAbs(d.path) {
+				t.Errorf("%q: %s is read", dir, d.path)
+			}
+		}
+	}
+}
+
 // systemdReads reports whether systemd reads a file when it loads the units.
 func systemdReads(t *testing.T, root, path string) bool {
 	t.Helper()
@@ -321,13 +368,13 @@ func systemdReads(t *testing.T, root, path string) bool {
 // A user that the system does not have is drift of its units, and an apply is refused.
 func TestUnknownUser(t *testing.T) {
 	u := &Units{dir: SystemDir}
-	for user, want := range map[string]string{"root": "", "no-such-user": "no-such-user"} {
-		if got := u.userOf("[Service]\nUser=" + user + "\nExecStart=x\n"); got != want {
+	for user, want := range map[string]string{"root": "", "no-such-user": `no user "no-such-user" here`} {
+		if got := u.userless("[Service]\nUser=" + user + "\nExecStart=x\n"); !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("%s: %q", user, got)
 		}
 	}
 	u.dir = "/elsewhere" // another system's
-	if got := u.userOf("User=no-such-user\n"); got != "" {
+	if got := u.userless("User=no-such-user\n"); got != "" {
 		t.Errorf("%q", got)
 	}
 }

@@ -16,8 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runDir has the locks of what only root may write: nobody else can open them there, and so hold one.
-const runDir = "/run/dibs-apply"
+// runDir has the locks of what only root may write: nobody else can open them there, and so hold one. Anybody may put
+// files into publicDir.
+const (
+	runDir    = "/run/dibs-apply"
+	publicDir = "/var/tmp"
+)
 
 // patience is how long a lock is waited for; a test shortens it.
 var patience = 30 * time.Second
@@ -33,23 +37,52 @@ func Lock(ctx context.Context, dir string) (unlock func(), err error) {
 	if st.Uid == 0 && st.Mode&0o022 == 0 && os.Geteuid() == 0 {
 		if real, err := filepath.EvalSymlinks(dir); err == nil && ready() == nil {
 			sum := sha256.Sum256([]byte(real))
-			return lock(ctx, dir, file{filepath.Join(runDir, hex.EncodeToString(sum[:8])), 0})
+			return lock(ctx, dir, file{path: filepath.Join(runDir, hex.EncodeToString(sum[:8]))})
 		}
 	}
-	return lock(ctx, dir, file{filepath.Join(dir, ".dibs-lock"), int(st.Uid)})
+	return lock(ctx, dir, file{path: filepath.Join(dir, ".dibs-lock"), owner: int(st.Uid)})
 }
 
 // LockUser is Lock for a user's own table. The lock is in the user's home directory if it is the user's, so root and
-// the user have the same one, else in /var/tmp.
+// the user have the same one.
+//
+// Without such a home, or if it takes no file of this process (root's, on a network's file system), root locks a file
+// in runDir. Root and the user lock one in /var/tmp too, to keep each other out. What somebody else put there keeps
+// nobody out: root removes it, and a user, who cannot, goes on without a lock. The table is then only compared before
+// and after it is written.
 func LockUser(ctx context.Context, name string, uid int, home string) (unlock func(), err error) {
+	if uid != 0 && ownHome(home, uid) {
+		if unlock, err := Lock(ctx, home); err == nil || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) {
+			return unlock, err
+		}
+	}
+	what, roots := "the crontab of "+name, func() {}
+	if os.Geteuid() == 0 && ready() == nil {
+		roots, err = lock(ctx, what, file{path: filepath.Join(runDir, fmt.Sprintf("crontab-%d", uid))})
+		if err != nil || uid == 0 {
+			return roots, err
+		}
+	}
+	shared, err := lock(ctx, what, file{path: publicLock(uid), owner: uid, public: true})
+	switch {
+	case errors.Is(err, errPlanted):
+		return roots, nil
+	case err != nil:
+		roots()
+		return nil, err
+	}
+	return func() { shared(); roots() }, nil
+}
+
+func publicLock(uid int) string {
+	return filepath.Join(publicDir, fmt.Sprintf(".dibs-crontab-%d", uid))
+}
+
+// ownHome reports whether a home directory is the user's, who can write there, as not everybody can. It says the same
+// to root and to the user.
+func ownHome(home string, uid int) bool {
 	var st unix.Stat_t
-	if err := unix.Stat(home, &st); err == nil && int(st.Uid) == uid && st.Mode&unix.S_IFMT == unix.S_IFDIR && uid != 0 {
-		return Lock(ctx, home)
-	}
-	if uid == 0 && ready() == nil {
-		return lock(ctx, "the crontab of "+name, file{filepath.Join(runDir, "crontab-0"), 0})
-	}
-	return lock(ctx, "the crontab of "+name, file{fmt.Sprintf("/var/tmp/.dibs-crontab-%d", uid), uid})
+	return unix.Stat(home, &st) == nil && int(st.Uid) == uid && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o302 == 0o300
 }
 
 // ready makes runDir.
@@ -64,16 +97,27 @@ func ready() error {
 type file struct {
 	path  string
 	owner int
+	// public states that anybody may put something else in its place.
+	public bool
 }
+
+// errPlanted is why a file is no lock.
+var errPlanted = errors.New("not a lock of dibs")
+
+// mostPlanted is how many times a lock in a public place is freed of what somebody else put there.
+const mostPlanted = 3
 
 func lock(ctx context.Context, what string, f file) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("waited for %s", patience))
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for {
+	for planted := 0; ; {
 		held, err := f.try()
 		switch {
+		case f.public && errors.Is(err, errPlanted) && planted < mostPlanted && os.Remove(f.path) == nil:
+			planted++
+			continue
 		case err != nil:
 			return nil, fmt.Errorf("lock %s: %w", what, err)
 		case held != nil:
@@ -102,7 +146,11 @@ func (f file) try() (held *os.File, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(f.path) == runDir:
 		return nil, ready()
-	case !made && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)): // it is going; another's
+	case !made && errors.Is(err, fs.ErrNotExist): // it is going
+		return nil, nil
+	case err != nil && !made && f.public:
+		return nil, f.unopened(err)
+	case !made && errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0: // another's; to root, a file system's refusal
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -122,6 +170,7 @@ func (f file) take(held *os.File, made bool) error {
 	fd := int(held.Fd())
 	if made && os.Geteuid() == 0 && f.owner != 0 {
 		if err := held.Chown(f.owner, -1); err != nil {
+			_ = os.Remove(f.path)
 			return err
 		}
 	}
@@ -129,9 +178,8 @@ func (f file) take(held *os.File, made bool) error {
 	if err := unix.Fstat(fd, &is); err != nil {
 		return err
 	}
-	uid := int(is.Uid)
-	if is.Mode&unix.S_IFMT != unix.S_IFREG || is.Mode&0o077 != 0 || is.Nlink > 1 || uid != 0 && uid != f.owner && uid != os.Geteuid() {
-		return fmt.Errorf("%s is not a lock of dibs: user %d put it there: remove it", f.path, uid)
+	if err := f.planted(&is); err != nil {
+		return err
 	}
 	for {
 		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
@@ -141,6 +189,30 @@ func (f file) take(held *os.File, made bool) error {
 			return err
 		}
 	}
+}
+
+// planted returns an error if a file is not as dibs makes it.
+func (f file) planted(is *unix.Stat_t) error {
+	uid := int(is.Uid)
+	if is.Mode&unix.S_IFMT != unix.S_IFREG || is.Mode&0o077 != 0 || is.Nlink > 1 || uid != 0 && uid != f.owner && uid != os.Geteuid() {
+		return fmt.Errorf("%s is %w: user %d put it there: remove it", f.path, errPlanted, uid)
+	}
+	return nil
+}
+
+// unopened says why the file in a public place could not be opened; nil: it goes, or root is just making it.
+func (f file) unopened(err error) error {
+	var is unix.Stat_t
+	if unix.Lstat(f.path, &is) != nil {
+		return nil
+	}
+	if planted := f.planted(&is); planted != nil {
+		return planted
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // holder names the process that has the lock, as far as /proc tells.

@@ -118,7 +118,7 @@ func TestAPlantedLock(t *testing.T) {
 		if what == "open to everybody" {
 			_ = os.Chmod(path, 0o666)
 		}
-		if held, err := (file{path, os.Geteuid()}).try(); err == nil {
+		if held, err := (file{path: path, owner: os.Geteuid()}).try(); err == nil {
 			t.Errorf("%s is taken: %v", what, held)
 		}
 		_ = os.Remove(path)

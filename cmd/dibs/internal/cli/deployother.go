@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/user"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -133,8 +135,9 @@ func newImport(e env) *cobra.Command {
 
 const importHelp = `Print a manifest that does what a crontab does, and list on standard error what could not be converted, or not
 exactly, with the reason. Comments above an entry become comments of its job; variables, the zone and each user's
-home directory become part of the job. FILE is a crontab: /etc/crontab, a file of /etc/cron.d, or the output of
-crontab -l; - or no FILE is standard input. Nothing is changed: dibs adopt then takes the lines over.
+home directory become part of the job. FILE is a crontab: /etc/crontab, a file of /etc/cron.d, a user's table such as
+/etc/crontabs/USER, or the output of crontab -l; - or no FILE is standard input. Nothing is changed: dibs adopt then
+takes the lines over.
 
 The jobs have concurrency_scope host: each server runs them, as with the crontab. Change that to global for jobs
 that one server of the fleet should run. Processes that a job leaves behind stay, as under cron (leftovers: leave).
@@ -157,20 +160,26 @@ func newImportCrontab(e env) *cobra.Command {
 			if len(args) == 1 {
 				file = args[0]
 			}
+			path := ""
+			if file != "-" {
+				path, _ = filepath.Abs(file)
+			}
+			system, login := tableAt(path)
 			switch table {
 			case "":
-				if path, err := filepath.Abs(file); err == nil && file != "-" {
-					o.System = strings.HasPrefix(path, "/etc/")
-				}
+				o.System = system
 			case "system", "user":
 				o.System = table == "system"
 			default:
 				return usage(fmt.Errorf("--table %q: want system or user", table))
 			}
+			if me, err := user.Current(); !o.System && login != "" && (err != nil || me.Username != login) {
+				o.Login, o.SetUser = login, true
+			}
 			if o.Zone == "" {
-				host, err := hostZone()
+				host, err := zoneToImport("/etc")
 				if err != nil {
-					return usage(fmt.Errorf("%w (here: --zone)", err))
+					return usage(err)
 				}
 				o.Zone = host.String()
 			}
@@ -179,8 +188,27 @@ func newImportCrontab(e env) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.App, "app", "", "the `NAME` of the manifest's app (required)")
 	f.StringVar(&o.Zone, "zone", "", "the `ZONE` in which cron reads the table (default: the host's)")
-	f.StringVar(&table, "table", "", "system: its entries have a user; user: they have none\n(default: system for a FILE in /etc)")
+	f.StringVar(&table, "table", "", "system: its entries have a user; user: they have none\n(default: system for a FILE in /etc, except /etc/crontabs)")
 	return cmd
+}
+
+// zoneToImport is the host's zone, of etc/localtime; the error says how else to name one.
+func zoneToImport(etc string) (*time.Location, error) {
+	loc, err := zoneIn(etc)
+	if err != nil {
+		err = fmt.Errorf("%w; or give the zone, as in --zone Europe/Berlin", err)
+	}
+	return loc, err
+}
+
+// tableAt is what a crontab's path says of it: whether its entries have a user, and, if it is where a cron keeps its
+// users' tables, whose it is.
+func tableAt(path string) (system bool, login string) {
+	switch filepath.Dir(path) {
+	case "/etc/crontabs", "/var/spool/cron/crontabs", "/var/spool/cron", "/var/spool/cron/tabs": // busybox's, Debian's, cronie's, SUSE's
+		return false, filepath.Base(path)
+	}
+	return strings.HasPrefix(path, "/etc/"), ""
 }
 
 // mostCrontab is the largest crontab that is read.
@@ -212,6 +240,9 @@ func runImport(e env, o crontab.ImportOptions, file string, asked bool) error {
 		is := " is left"
 		if l.Kept {
 			is = ""
+		}
+		if l.Userless && !asked {
+			l.Reason += "; if the entries of this table have no user, give --table user"
 		}
 		fmt.Fprintf(e.stderr, "dibs: line %d%s: %s\n      %s\n", l.Line, is, l.Reason, strings.ReplaceAll(l.Text, "\n", "\n      "))
 	}

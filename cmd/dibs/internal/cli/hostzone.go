@@ -31,7 +31,7 @@ func zoneIn(etc string) (*time.Location, error) {
 		path, _ = os.Readlink(file)
 	}
 	_, name, _ := strings.Cut(path, "/zoneinfo/")
-	if loc := zoneNamed(strings.TrimPrefix(strings.TrimPrefix(name, "posix/"), "right/")); loc != nil {
+	if loc := zoneNamed(databaseName(name)); loc != nil {
 		return loc, nil
 	}
 	text, _ := conffile.Read(filepath.Join(etc, "timezone"), conffile.Small)
@@ -56,6 +56,11 @@ func zoneIn(etc string) (*time.Location, error) {
 	return nil, unnamed(file, errors.New("no zone that dibs knows has these rules"))
 }
 
+// databaseName is the zone of a path below the database, which may have each zone several times.
+func databaseName(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, "posix/"), "right/")
+}
+
 // zoneNamed loads a zone by a name that means the same on each host; nil: it is none.
 func zoneNamed(name string) *time.Location {
 	if strings.HasPrefix(strings.ToLower(name), "local") || name == "" || name == "posixrules" {
@@ -65,8 +70,9 @@ func zoneNamed(name string) *time.Location {
 	return loc
 }
 
+// unnamed names the cure that every command has; one with a flag for the zone adds that.
 func unnamed(file string, err error) error {
-	return fmt.Errorf("the name of the host's time zone is not known (%s: %w): give it, as in --tz Europe/Berlin or TZ=Europe/Berlin", file, err)
+	return fmt.Errorf("the name of the host's time zone is not known (%s: %w): link it to the zone's file, as in ln -sf /usr/share/zoneinfo/Europe/Berlin %s", file, err, file)
 }
 
 // zoneFile reads the rules of a zone.

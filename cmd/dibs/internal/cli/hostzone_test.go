@@ -23,7 +23,7 @@ func TestTheHostsZoneIsThatOfItsFile(t *testing.T) {
 		link     string // localtime is a link to it
 		copied   []byte // or has this content
 		timezone string
-		want     string // "": an error that asks for the zone
+		want     string // "": an error with a cure
 	}{
 		"a link":                       {link: database + "/Asia/Tokyo", want: "Asia/Tokyo"},
 		"a link below posix":           {link: database + "/posix/Asia/Tokyo", want: "Asia/Tokyo"},
@@ -60,10 +60,37 @@ func TestTheHostsZoneIsThatOfItsFile(t *testing.T) {
 			switch zone, err := zoneIn(etc); {
 			case c.want != "" && (err != nil || zone.String() != c.want):
 				t.Errorf("%v, %v, want %s", zone, err, c.want)
-			case c.want == "" && (err == nil || !strings.Contains(err.Error(), "--tz")):
-				t.Errorf("%v, %v, want an error that asks for --tz", zone, err)
+			case c.want == "" && (err == nil || !strings.Contains(err.Error(), "ln -sf /usr/share/zoneinfo/Europe/Berlin "+at)):
+				t.Errorf("%v, %v, want an error that says to link the file", zone, err)
 			}
 		})
+	}
+}
+
+// The error about the host's zone names the flag of a command that has one, and none to the others: plan, apply, drift
+// and adopt.
+func TestTheUnknownZoneNamesAFlagThatTheCommandHas(t *testing.T) {
+	t.Setenv("CRON_TZ", "")
+	t.Setenv("TZ", "")
+	etc := t.TempDir()
+	if err := os.WriteFile(filepath.Join(etc, "localtime"), []byte("TZif"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for flag, find := range map[string]func() (*time.Location, error){
+		"--tz":   func() (*time.Location, error) { return cronZoneIn(etc, "") },
+		"--zone": func() (*time.Location, error) { return zoneToImport(etc) },
+		"":       func() (*time.Location, error) { return zoneIn(etc) },
+	} {
+		_, err := find()
+		if err == nil || !strings.Contains(err.Error(), "ln -sf") || flag != "" && !strings.Contains(err.Error(), flag+" Europe/Berlin") {
+			t.Errorf("%q: %v", flag, err)
+			continue
+		}
+		for _, other := range []string{"--tz", "--zone", "TZ="} {
+			if has := strings.Contains(err.Error(), other); has != (other == flag || flag == "--tz" && other == "TZ=") {
+				t.Errorf("%q: it names %s: %v: %v", flag, other, has, err)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,10 +52,16 @@ func parseOnce(text, zone, dst string, key lease.Key) (once, error) {
 }
 
 // cronZone is the zone in which the host's cron reads its table.
-func cronZone(flag string) (*time.Location, error) {
-	for _, z := range []struct{ from, name string }{{"--tz", flag}, {"CRON_TZ", os.Getenv("CRON_TZ")}, {"TZ", os.Getenv("TZ")}} {
-		if z.name == "" {
+func cronZone(flag string) (*time.Location, error) { return cronZoneIn("/etc", flag) }
+
+// cronZoneIn is cronZone with the host's zone in etc/localtime.
+func cronZoneIn(etc, flag string) (*time.Location, error) {
+	for _, z := range []struct{ from, name string }{{"--tz", flag}, {"CRON_TZ", zoneOfTZ(os.Getenv("CRON_TZ"))}, {"TZ", zoneOfTZ(os.Getenv("TZ"))}} {
+		switch z.name {
+		case "":
 			continue
+		case localtime:
+			return hostsOr(etc)
 		}
 		loc, err := schedule.LoadZone(z.name)
 		if err != nil {
@@ -61,7 +69,31 @@ func cronZone(flag string) (*time.Location, error) {
 		}
 		return loc, nil
 	}
-	return hostZone()
+	return hostsOr(etc)
+}
+
+// hostsOr is the host's zone; the error says how else to name one.
+func hostsOr(etc string) (*time.Location, error) {
+	loc, err := zoneIn(etc)
+	if err != nil {
+		err = fmt.Errorf("%w; or give the zone, as in --tz Europe/Berlin or TZ=Europe/Berlin", err)
+	}
+	return loc, err
+}
+
+// localtime is the file of the host's zone.
+const localtime = "/etc/localtime"
+
+// zoneOfTZ is what a variable such as TZ names, as POSIX has it: a colon may stand in front, and the name may be the
+// path of a file of the zone database, or localtime.
+func zoneOfTZ(value string) string {
+	name := strings.TrimPrefix(value, ":")
+	if path.IsAbs(name) {
+		if _, zone, is := strings.Cut(name, "/zoneinfo/"); is {
+			name = databaseName(zone)
+		}
+	}
+	return name
 }
 
 // fire runs what the plan says, once per whatever it says.

@@ -2,7 +2,6 @@
 package unit
 
 import (
-	"bytes"
 	"os"
 	"path"
 	"path/filepath"
@@ -136,14 +135,29 @@ func dropIns(root, name string) (files []string) {
 	return files
 }
 
+// joined is a unit's text without comments, and then with each value in one line, as systemd reads it.
+func joined(text []byte) string {
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if t := strings.TrimSpace(line); strings.HasPrefix(t, "#") || strings.HasPrefix(t, ";") {
+			continue
+		}
+		bare := strings.TrimRight(line, "\r\n")
+		if backslashes := len(bare) - len(strings.TrimRight(bare, `\`)); backslashes%2 == 1 {
+			line = bare[:len(bare)-1] + " "
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
 // service are the assignments of the [Service] section, in their order.
 func service(text []byte) func(yield func(key, value string) bool) {
 	return func(yield func(key, value string) bool) {
 		in := false
-		text = bytes.ReplaceAll(text, []byte("\\\n"), []byte(" "))
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(joined(text)) {
 			switch line = strings.TrimSpace(line); {
-			case line == "" || line[0] == '#' || line[0] == ';':
+			case line == "":
 			case line[0] == '[':
 				in = line == "[Service]"
 			case in:

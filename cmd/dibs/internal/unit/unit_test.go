@@ -37,9 +37,10 @@ func TestUnits(t *testing.T) {
 		files map[string]string
 		want  string // the KillMode; empty: there is no such unit
 	}{
-		"says nothing":            {map[string]string{"etc/systemd/system/a.service": serve}, "control-group"},
-		"mixed":                   {map[string]string{"usr/lib/systemd/system/a.service": serve + "KillMode=mixed\n"}, "mixed"},
-		"a comment":               {map[string]string{"etc/systemd/system/a.service": serve + "# KillMode=mixed\n"}, "control-group"},
+		"says nothing": {map[string]string{"etc/systemd/system/a.service": serve}, "control-group"},
+		"mixed":        {map[string]string{"usr/lib/systemd/system/a.service": serve + "KillMode=mixed\n"}, "mixed"},
+		"a comment":    {map[string]string{"etc/systemd/system/a.service": serve + "# KillMode=mixed\n"}, "control-group"},
+		"behind a comment that ends in a backslash": {map[string]string{"etc/systemd/system/a.service": serve + "# note \\\nKillMode=mixed\n"}, "mixed"},
 		"taken back":              {map[string]string{"etc/systemd/system/a.service": serve + "KillMode=mixed\nKillMode=\n"}, "control-group"},
 		"by a drop-in":            {map[string]string{"lib/systemd/system/a.service": serve, "etc/systemd/system/a.service.d/10.conf": mixed}, "mixed"},
 		"by one for all services": {map[string]string{"lib/systemd/system/a.service": serve, "etc/systemd/system/service.d/10.conf": mixed}, "mixed"},
