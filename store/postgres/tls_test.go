@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/authority"
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/tlsfiles"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -92,6 +94,52 @@ func TestReplacedCertificates(t *testing.T) {
 				t.Errorf("once the files were replaced: %v", err)
 			}
 		})
+	}
+}
+
+// A connection that no authority of this host verifies goes on whatever became of their file. One that they verify
+// gets the error that names it.
+func TestOnlyVerifiedConnectionsNeedTheHostsAuthorities(t *testing.T) {
+	for _, name := range []string{"PGSSLMODE", "PGSSLROOTCERT", "PGHOST", "PGSERVICE"} {
+		t.Setenv(name, "")
+	}
+	dir := t.TempDir()
+	t.Setenv("HOME", dir) // where the client looks for files
+	file, own := filepath.Join(dir, "host.pem"), filepath.Join(dir, "own.pem")
+	t.Setenv("SSL_CERT_FILE", file)
+	authority.Replace(t, own, authority.New(t).PEM)
+	for address, verified := range map[string]bool{
+		"postgres:///app?host=/run/postgresql&sslmode=verify-full":           false,
+		"postgres://u@db.example/app?sslmode=disable":                        false,
+		"postgres://u@db.example/app":                                        false,
+		"postgres://u@db.example/app?sslmode=require":                        false,
+		"postgres://u@db.example/app?sslmode=verify-full&sslrootcert=" + own: false,
+		"postgres://u@db.example/app?sslmode=verify-ca&sslrootcert=" + own:   false,
+		"postgres://u@db.example/app?sslmode=verify-ca":                      true,
+		"postgres://u@db.example/app?sslmode=verify-full":                    true,
+		"postgres://u@db.example/app?sslrootcert=system":                     true,
+		"postgres://u@127.0.0.1,db.example/app?sslmode=verify-full":          true,
+	} {
+		authority.Replace(t, file, authority.New(t).PEM)
+		c := config(t, address)
+		cfg, err := poolConfig(c, new(behind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		connect := func() error { return cfg.BeforeConnect(t.Context(), cfg.ConnConfig.Copy()) }
+		_, _ = tlsfiles.System.Pool()
+		if err := connect(); err != nil {
+			t.Fatalf("%s: %v", address, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		switch err := connect(); {
+		case verified && (err == nil || !strings.Contains(err.Error(), file)):
+			t.Errorf("%s: %v; want %s named", address, err, file)
+		case !verified && err != nil:
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }
 
