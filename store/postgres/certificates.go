@@ -154,21 +154,30 @@ func settingsOf(cc *pgx.ConnConfig) []*tls.Config {
 	return all
 }
 
-// exposed is what is wrong with how an address reaches a server beyond this host. sslmode=disable is somebody's
+// exposed is what is wrong with how servers beyond this host are reached. Which ones these are, only the client knows:
+// they may stand in the environment or in a service file. sslmode=disable, which leaves no way with TLS, is somebody's
 // decision; nobody decided about an address without sslmode.
-func exposed(c store.Config, cc *pgx.ConnConfig) []store.Flaw {
+func exposed(cc *pgx.ConnConfig) []store.Flaw {
 	const cure = "Write sslmode=verify-full in the address; sslrootcert, or SSL_CERT_FILE, names an authority of your own."
-	if c.Loopback() || cmp.Or(c.URL.Query().Get("sslmode"), os.Getenv("PGSSLMODE")) == "disable" {
-		return nil
-	}
-	unverified := false
-	for _, t := range settingsOf(cc) {
-		if t == nil {
-			return []store.Flaw{{What: "The connection falls back to plain text whenever somebody between this host and the server wants it: the address has no sslmode that demands TLS.", Cure: cure}}
+	var plain, encrypted, unverified bool
+	look := func(host string, t *tls.Config) {
+		switch {
+		case store.Local(host):
+		case t == nil:
+			plain = true
+		default:
+			encrypted = true
+			unverified = unverified || t.InsecureSkipVerify && t.VerifyPeerCertificate == nil
 		}
-		unverified = unverified || t.InsecureSkipVerify && t.VerifyPeerCertificate == nil
 	}
-	if unverified {
+	look(cc.Host, cc.TLSConfig)
+	for _, f := range cc.Fallbacks {
+		look(f.Host, f.TLSConfig)
+	}
+	switch {
+	case plain && encrypted:
+		return []store.Flaw{{What: "The connection falls back to plain text whenever somebody between this host and the server wants it: the address has no sslmode that demands TLS.", Cure: cure}}
+	case unverified:
 		return []store.Flaw{{What: "Anybody between this host and the server can pose as the server: its certificate is not verified (sslmode=require without sslrootcert).", Cure: cure}}
 	}
 	return nil

@@ -173,7 +173,14 @@ func TestAFileThatFailsIsNamed(t *testing.T) {
 // Whoever could read or change what goes to a server beyond this host is told of as a weakness, unless that was
 // decided by sslmode=disable.
 func TestPlainTextIsAWeakness(t *testing.T) {
-	t.Setenv("PGSSLMODE", "")
+	for _, name := range []string{"PGSSLMODE", "PGSSLROOTCERT", "PGHOST", "PGSERVICE"} {
+		t.Setenv(name, "")
+	}
+	services := filepath.Join(t.TempDir(), "services")
+	t.Setenv("PGSERVICEFILE", services)
+	if err := os.WriteFile(services, []byte("[far]\nhost=db.example\n[decided]\nhost=db.example\nsslmode=disable\n[near]\nhost=localhost\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	root := filepath.Join(t.TempDir(), "root.pem")
 	authority.Replace(t, root, authority.New(t).PEM)
 	for address, want := range map[string]string{
@@ -188,15 +195,38 @@ func TestPlainTextIsAWeakness(t *testing.T) {
 		"postgres://u@localhost/app?sslmode=require":                        "",
 		"postgres:///app?host=/run/postgresql":                              "",
 		"postgres://u@127.0.0.1,db.example/app":                             "plain text",
+		"postgres://u@127.0.0.1,db.example/app?sslmode=disable":             "",
+		"postgres://localhost/app?host=db.example":                          "plain text",
+		"postgres://localhost/app?host=db.example&sslmode=require":          "not verified",
+		"postgres:///app?service=far":                                       "plain text",
+		"postgres:///app?service=decided":                                   "",
+		"postgres:///app?service=near":                                      "",
 	} {
 		c := config(t, address)
 		cfg, err := poolConfig(c, new(behind))
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := exposed(c, cfg.ConnConfig)
+		found := exposed(cfg.ConnConfig)
 		if ok := slices.ContainsFunc(found, func(f store.Flaw) bool { return !f.Breaks && strings.Contains(f.What, want) }); ok != (want != "") || want == "" && len(found) > 0 {
 			t.Errorf("%s: %v; want %q", address, found, want)
+		}
+	}
+}
+
+// The host may stand in the environment, where the address says none.
+func TestPlainTextToAHostOfTheEnvironmentIsAWeakness(t *testing.T) {
+	for _, name := range []string{"PGSSLMODE", "PGSSLROOTCERT", "PGSERVICE"} {
+		t.Setenv(name, "")
+	}
+	for host, want := range map[string]bool{"db.example": true, "localhost,db.example": true, "localhost": false, "/run/postgresql": false} {
+		t.Setenv("PGHOST", host)
+		cfg, err := poolConfig(config(t, "postgres:///app"), new(behind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := exposed(cfg.ConnConfig); len(found) > 0 != want || want && !strings.Contains(found[0].What, "plain text") {
+			t.Errorf("PGHOST=%s: %v; told: %v", host, found, want)
 		}
 	}
 }
