@@ -239,10 +239,12 @@ func (c Config) Loopback() bool {
 	case c.URL.Host == "" && q.Get("host") != "":
 		hosts = strings.Split(q.Get("host"), ",")
 	}
-	return !slices.ContainsFunc(hosts, func(h string) bool { return !local(h) })
+	return !slices.ContainsFunc(hosts, func(h string) bool { return !Local(h) })
 }
 
-func local(host string) bool {
+// Local reports whether a host of an address, with or without a port, is this one: by a loopback name or address, or
+// by the directory of its sockets.
+func Local(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}

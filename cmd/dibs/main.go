@@ -2,22 +2,19 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"time"
 	_ "time/tzdata" // zones are known on hosts without a database of them
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/cli"
+	"github.com/dibs-run/dibs/internal/guardian"
 	_ "github.com/dibs-run/dibs/internal/guardian/early" // a guardian need not wait for the stores' clients
 	"github.com/dibs-run/dibs/run/command"
 )
 
 func main() {
+	guardian.RefuseOthersRights()
 	command.GuardianMain()
-	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
-		fmt.Fprintln(os.Stderr, "dibs: its file is setuid or setgid: with the rights of another user it runs for nobody; chmod u-s,g-s it, and use sudo")
-		os.Exit(125)
-	}
 	ignoreZoneinfo()
 	os.Exit(cli.Main())
 }

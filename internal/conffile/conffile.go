@@ -18,6 +18,8 @@ const (
 	Small = 64 << 10
 	// Bundle is the most for the certificates of authorities: a system's bundle has over 200 KiB.
 	Bundle = 1 << 20
+	// System is the most for a file of this host's own authorities, which crypto/x509 reads whatever its size.
+	System = 16 << 20
 )
 
 // patience is how long a file system may take. One that does not answer (a network's, a user's) keeps a thread.
@@ -76,10 +78,13 @@ func read(path string, most int) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(data) > most:
-		return nil, refused(path, fmt.Errorf("it is larger than %d bytes", most))
+		return nil, refused(path, fmt.Errorf("%w than %d bytes", ErrLarger, most))
 	}
 	return data, nil
 }
+
+// ErrLarger is wrapped where a file has too many bytes.
+var ErrLarger = errors.New("it is larger")
 
 // ErrNotRegular is wrapped where something else than a file is named.
 var ErrNotRegular = errors.New("it is not a regular file")

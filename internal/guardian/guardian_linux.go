@@ -11,12 +11,13 @@ import (
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 )
 
-// fault is the status of a guardian that could not do its work.
-const fault = 125
-
-// Main turns this process into a warden or a guardian if it was started as one, and then never returns.
+// Main turns this process into a warden, a guardian or an usher if it was started as one, and then never returns. The
+// zeroth argument is the caller's to choose, so the rights come first.
 func Main() {
 	ready = true
+	if len(os.Args) > 0 && (os.Args[0] == Warden || os.Args[0] == Name || os.Args[0] == usher) {
+		RefuseOthersRights()
+	}
 	switch {
 	case len(os.Args) >= 7 && os.Args[0] == Warden:
 		end(ward(os.Args[2], os.Args[3], os.Args[4], os.Args[5:]))

@@ -6,6 +6,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,6 +59,42 @@ func TestReplacedAuthorities(t *testing.T) {
 				t.Errorf("once the authority was replaced: %v", err)
 			}
 		})
+	}
+}
+
+// A request that meets no TLS needs no authorities: whatever became of their file, it is sent. One that meets TLS, at
+// its server or at a proxy, gets the error that names the file.
+func TestARequestWithoutTLSNeedsNoAuthorities(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "authorities.pem")
+	t.Setenv("SSL_CERT_FILE", file)
+	authority.Replace(t, file, authority.New(t).PEM)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer s.Close()
+	ask := func(o outbound.Options, address string) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = outbound.New(o).Fetch(req, 0, 100)
+		return err
+	}
+	proxy := func(scheme string) func(*http.Request) (*url.URL, error) {
+		return http.ProxyURL(&url.URL{Scheme: scheme, Host: strings.TrimPrefix(s.URL, "http://")})
+	}
+	far := "https" + strings.TrimPrefix(s.URL, "http")
+	_ = ask(outbound.Options{}, far) // the authorities are those of now
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]outbound.Options{"once": {}, "reuse": {Reuse: true}, "by a proxy": {Proxy: proxy("http")}} {
+		if err := ask(o, s.URL); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, err := range map[string]error{"https": ask(outbound.Options{}, far), "a proxy's TLS": ask(outbound.Options{Proxy: proxy("https")}, s.URL)} {
+		if err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v; want %s named", name, err, file)
+		}
 	}
 }
 

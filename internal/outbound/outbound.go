@@ -40,12 +40,13 @@ func New(o Options) *Client {
 	if t := o.TLS; t != nil && (t.RootCAs != nil || t.InsecureSkipVerify) {
 		return Of(&http.Client{Transport: transport(o)})
 	}
-	return Of(&http.Client{Transport: &renewing{options: o}})
+	return Of(&http.Client{Transport: &renewing{options: o, plain: transport(o)}})
 }
 
 // renewing is a transport that trusts the authorities that this host has now.
 type renewing struct {
 	options Options
+	plain   *http.Transport // for what goes without TLS, whatever is wrong with the authorities
 
 	mu    sync.Mutex
 	by    *http.Transport
@@ -53,11 +54,23 @@ type renewing struct {
 }
 
 func (r *renewing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !r.encrypts(req) {
+		return r.plain.RoundTrip(req)
+	}
 	trust, err := tlsfiles.System.Pool()
 	if err != nil {
 		return nil, err
 	}
 	return r.with(trust).RoundTrip(req)
+}
+
+// encrypts says whether a request meets TLS: at its server, or at a proxy before it.
+func (r *renewing) encrypts(req *http.Request) bool {
+	if req.URL.Scheme == "https" || r.options.Proxy == nil {
+		return req.URL.Scheme == "https"
+	}
+	proxy, err := r.options.Proxy(req)
+	return err == nil && proxy != nil && proxy.Scheme == "https"
 }
 
 // with returns the transport for these authorities. Nil are those of crypto/tls.

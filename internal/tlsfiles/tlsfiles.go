@@ -4,6 +4,7 @@ package tlsfiles
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -92,15 +93,17 @@ func (a *authorities) Pool() (*x509.CertPool, error) {
 }
 
 // read reads the first of the files that is there, and what is in the directories. A file that the environment names
-// must be there.
+// must be there. One that is too large is an error: left out, it would be missed by servers that it vouched for.
 func read(files, dirs []string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, path := range files {
-		pem, err := conffile.Read(path, conffile.Bundle)
-		if err != nil && len(files) > 1 {
+		pem, err := conffile.Read(path, conffile.System)
+		switch {
+		case errors.Is(err, conffile.ErrLarger):
+			return nil, fmt.Errorf("the authorities of this host: %w", err)
+		case err != nil && len(files) > 1:
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return nil, fmt.Errorf("SSL_CERT_FILE: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
@@ -115,7 +118,11 @@ func read(files, dirs []string) (*x509.CertPool, error) {
 		}
 		for _, e := range entries {
 			if path := filepath.Join(dir, e.Name()); e.Type() == 0 || e.Type() == fs.ModeSymlink {
-				if pem, err := conffile.Read(path, conffile.Bundle); err == nil {
+				pem, err := conffile.Read(path, conffile.System)
+				if errors.Is(err, conffile.ErrLarger) {
+					return nil, fmt.Errorf("the authorities of this host: %w", err)
+				}
+				if err == nil {
 					pool.AppendCertsFromPEM(pem)
 				}
 			}

@@ -1,6 +1,7 @@
 package tlsfiles
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,5 +65,27 @@ func TestPoolOfADirectory(t *testing.T) {
 	both.AppendCertsFromPEM(second.PEM)
 	if p, err := a.Pool(); err != nil || p == nil || !p.Equal(both) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A host's authorities may be many: crypto/x509 reads a file of any size, and a change of it leaves none of them out
+// without a word.
+func TestPoolOfALargeFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "ca.pem")
+	a := authority.New(t)
+	large := func(size int) []byte { return append(bytes.Repeat([]byte("# a comment\n"), size/12+1), a.PEM...) }
+	for name, c := range map[string]struct{ files, dirs []string }{
+		"usual": {[]string{filepath.Join(dir, "none"), file}, nil}, "named": {[]string{file}, nil}, "directory": {nil, []string{dir}},
+	} {
+		authority.Replace(t, file, large(2<<20))
+		if p, err := read(c.files, c.dirs); err != nil || !p.Equal(a.Pool) {
+			t.Errorf("%s, 2 MiB: %v; want its certificate", name, err)
+		}
+		authority.Replace(t, file, large(16<<20))
+		if _, err := read(c.files, c.dirs); err == nil || !strings.Contains(err.Error(), file+": it is larger than") {
+			t.Errorf("%s, more than 16 MiB: %v; want %s named", name, err, file)
+		}
 	}
 }

@@ -29,10 +29,15 @@ func (p *Process) watch() {
 		}
 		switch m.Kind {
 		case guardian.Exited:
-			p.takeTerminal()
 			// The supervisor only ever kills for the deadline: an exit is the command's own.
 			ws := unix.WaitStatus(m.Value)
-			p.exited <- exitOf(ws, m.ByDeadline || p.overdue.Load() && ws.Signaled())
+			x := exitOf(ws, m.ByDeadline || p.overdue.Load() && ws.Signaled())
+			if x.ByDeadline || x.Signal != 0 {
+				p.cut.Store(true)
+			}
+			p.takeTerminal()
+			p.putBack()
+			p.exited <- x
 			p.told.Store(true)
 		case guardian.Empty:
 			if p.hold || !p.locks {
@@ -45,6 +50,7 @@ func (p *Process) watch() {
 			return
 		}
 	}
+	p.cutOff()
 	// The guardian was killed. The warden has, or is, what keeps the number of the command's session
 	// from being another's, until it is reaped below.
 	p.killRemains()
@@ -135,6 +141,7 @@ func (p *Process) abandon() (said guardian.Message, how string) {
 	p.killRemains()
 	p.awaitWarden()
 	how = p.reap()
+	p.cutOff()
 	p.leaveTerminal()
 	p.bounds.close()
 	if p.madeCgroup {

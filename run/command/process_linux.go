@@ -22,7 +22,9 @@ type Process struct {
 	run, cgroup      string
 	madeCgroup       bool
 	sock             *os.File
-	terminal         *os.File // nil: the command has none
+	terminal         *os.File      // nil: the command has none
+	modes            *unix.Termios // the terminal's before the command
+	cut              atomic.Bool   // the main process did not end by itself
 	exited           chan Exit
 	empty, reaped    chan struct{}
 	told             atomic.Bool // the exit was delivered
@@ -59,6 +61,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // Stop sends SIGTERM to the command and everything that it started, and SIGKILL after grace to what is left. It
 // returns at once; Empty tells when all are gone. A second call can only shorten the grace.
 func (p *Process) Stop(grace time.Duration) {
+	p.cutOff()
 	at := max(clock.System.Boot()+grace, 1)
 	p.bounds.stop(at)
 	_ = p.send(guardian.Message{Kind: guardian.Stop, Kill: at}) // without a guardian all are killed anyway
@@ -69,9 +72,17 @@ func (p *Process) Stop(grace time.Duration) {
 
 // Kill kills the command and everything that it started. It returns at once; Empty tells when all are gone.
 func (p *Process) Kill() {
+	p.cutOff()
 	p.bounds.stop(1) // long past
 	_ = p.send(guardian.Message{Kind: guardian.KillAll})
 	_, _ = p.killWork() // enforce goes on until nothing is left
+}
+
+// cutOff notes that the main process is ended from here, if it has not ended before.
+func (p *Process) cutOff() {
+	if !p.told.Load() {
+		p.cut.Store(true)
+	}
 }
 
 // Release lets the guardian free the locks of a Spec with HoldLocks, once nothing of the command is left. It

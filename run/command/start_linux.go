@@ -217,6 +217,7 @@ func (s Spec) guard(path, group string) (*Process, error) {
 
 	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: group, sock: ours, terminal: s.terminal(),
 		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
+	p.modes = modesOf(p.terminal)
 	files, closeNull, err := s.files(theirs)
 	if err == nil {
 		defer closeNull()

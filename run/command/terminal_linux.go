@@ -20,6 +20,18 @@ func (s Spec) terminal() *os.File {
 	return s.Stdin
 }
 
+// modesOf are the modes of a terminal, nil without one.
+func modesOf(terminal *os.File) *unix.Termios {
+	if terminal == nil {
+		return nil
+	}
+	modes, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		return nil
+	}
+	return modes
+}
+
 // takeTerminal brings this process's group to the foreground again, where the command's is, or one that has ended. A
 // living one is that of a process which the command has left, or of a shell that thinks this process stopped.
 func (p *Process) takeTerminal() {
@@ -33,10 +45,24 @@ func (p *Process) takeTerminal() {
 	}
 }
 
+// putBack gives the terminal the modes that it had before a command that did not end by itself, and so could not put
+// them back. Those that a command has left by its own end are its own business, as under a shell. Another group in the
+// foreground has modes of its own.
+func (p *Process) putBack() {
+	if p.modes == nil || !p.cut.Load() {
+		return
+	}
+	fd := int(p.terminal.Fd())
+	if front, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil && front == unix.Getpgrp() {
+		_ = unix.IoctlSetTermios(fd, unix.TCSETSW, p.modes)
+	}
+}
+
 // leaveTerminal takes it for the last time.
 func (p *Process) leaveTerminal() {
 	if p.terminal != nil {
 		p.takeTerminal()
+		p.putBack()
 		ossignal.Reset(unix.SIGTTOU)
 	}
 }

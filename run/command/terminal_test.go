@@ -16,14 +16,29 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/internal/clock"
 )
 
-// sit supervises a command that is to have the terminal, and then reads a line from it.
+// sit supervises a command that is to have the terminal, and then reads a line from it. Signals have it end the command.
 func sit(args []string) {
+	told := make(chan os.Signal, 1)
+	ossignal.Notify(told, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	p, err := Start(Spec{Args: args[1:], RunID: args[0], Key: testKey, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Foreground: true, Leftovers: Kill, LeftoverGrace: 1, ungrouped: os.Getenv("DIBS_CGROUP") == "off"})
 	if err == nil {
 		fmt.Printf("guards %d %d\n", p.warden.pid, p.guardian.pid)
+		go func() {
+			switch <-told {
+			case stopIt:
+				p.Stop(time.Hour)
+			case deadlineIt:
+				now := clock.System.Boot()
+				_ = p.Extend(Deadline{Term: now, Kill: now + time.Hour})
+			case killIt:
+				p.Kill()
+			}
+		}()
 		x := <-p.Exited()
 		<-p.Reaped()
 		fmt.Printf("exit %d typed %v\n", x.Status, p.typed(x))
@@ -33,6 +48,9 @@ func sit(args []string) {
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	fmt.Printf("then %q %v\n", line, err)
 }
+
+// What a supervisor that sits at a terminal does at a signal.
+const stopIt, deadlineIt, killIt = syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM
 
 // join joins a group of processes, and does not heed SIGTERM.
 func join(args []string) {
@@ -116,6 +134,26 @@ func (s *seat) types(text string) {
 	}
 }
 
+// modes are the local ones of the terminal: echo, lines, signals.
+func (s *seat) modes() (local uint32) {
+	s.t.Helper()
+	raw, err := s.keys.SyscallConn() // not Fd, which could make it blocking
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) {
+		modes, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		local = modes.Lflag
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	return local
+}
+
 // A command has the terminal of its supervisor while it runs: it can ask there, its group is in the foreground from
 // the beginning, and no signal of terminals is ignored. After it the supervisor has the terminal.
 func TestACommandHasTheTerminal(t *testing.T) {
@@ -140,6 +178,46 @@ func (s *seat) goesOn() {
 	s.t.Helper()
 	s.types("again\n")
 	s.sees(`then "again\n" <nil>`)
+}
+
+// A command that dibs ends cannot put the terminal's modes back: dibs does, before it says how the command ended. The
+// modes that a command has left by its own end stay.
+func TestTheTerminalsModesArePutBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		how    syscall.Signal // 0: the command ends by itself
+		exit   string
+		kept   bool
+	}{
+		"stop":                {"", stopIt, "exit 143", false},
+		"a stop that is told": {"trap 'exit 3' TERM; ", stopIt, "exit 3", false},
+		"deadline":            {"", deadlineIt, "exit 143", false},
+		"a deadline, told":    {"trap 'exit 3' TERM; ", deadlineIt, "exit 3", false},
+		"kill":                {"trap '' TERM; ", killIt, "exit 137", false},
+		"its own end":         {"", 0, "exit 4", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := newRun(t)
+			end := "while :; do sleep 0.02; done"
+			if c.how == 0 {
+				end = "exit 4"
+			}
+			s := seated(t, run, false, shell(run, c.script+"read go; stty -echo -icanon -isig; echo u\"\"p; "+end)...)
+			before := s.modes()
+			s.sees("guards ")
+			s.types("go\n")
+			s.sees("up")
+			if c.how != 0 {
+				signal(t, s.Process.Pid, c.how)
+			}
+			s.sees(c.exit)
+			if after := s.modes(); (after == before) == c.kept {
+				t.Errorf("the modes before: %#x, after: %#x; kept as the command left them: %v", before, after, c.kept)
+			}
+			s.goesOn()
+		})
+	}
 }
 
 // Ctrl-C is for the command alone, and Ctrl-Z for nobody.

@@ -189,13 +189,14 @@ func (o ownSessions) renewed() (driver.Connector, error) {
 
 // exposed is what is wrong with how an address reaches a server beyond this host.
 func exposed(c store.Config) []store.Flaw {
-	const cure = "Write tls=true in the address; SSL_CERT_FILE names an authority of your own."
-	mode := strings.ToLower(c.URL.Query().Get("tls"))
+	const cure = "Write tls=true, without allowFallbackToPlaintext, in the address; SSL_CERT_FILE names an authority of your own."
+	cfg, err := driverConfig(c.URL)
 	switch {
-	case c.Loopback():
-	case mode == "preferred":
-		return []store.Flaw{{What: "The connection falls back to plain text whenever somebody between this host and the server wants it (tls=preferred).", Cure: cure}}
-	case mode == "skip-verify":
+	case err != nil || cfg.TLS == nil || c.Loopback():
+	case cfg.AllowFallbackToPlaintext: // which tls=preferred implies
+		return []store.Flaw{{What: "The connection falls back to plain text whenever somebody between this host and the server wants it (tls=preferred, or allowFallbackToPlaintext).",
+			Cure: cure}}
+	case cfg.TLS.InsecureSkipVerify:
 		return []store.Flaw{{What: "Anybody between this host and the server can pose as the server: its certificate is not verified (tls=skip-verify).", Cure: cure}}
 	}
 	return nil

@@ -87,11 +87,16 @@ func TestAReplacedAuthority(t *testing.T) {
 func TestUnverifiedTLSIsAWeakness(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"mysql://u@db.example/app?tls=preferred":   "plain text",
-		"mysql://u@db.example/app?tls=skip-verify": "not verified",
-		"mysql://u@db.example/app?tls=true":        "",
-		"mysql://u@db.example/app":                 "",
-		"mysql://u@127.0.0.1/app?tls=skip-verify":  "",
+		"mysql://u@db.example/app?tls=preferred":                                 "plain text",
+		"mysql://u@db.example/app?tls=skip-verify":                               "not verified",
+		"mysql://u@db.example/app?tls=true":                                      "",
+		"mysql://u@db.example/app?tls=true&allowFallbackToPlaintext=true":        "plain text",
+		"mysql://u@db.example/app?tls=skip-verify&allowFallbackToPlaintext=true": "plain text",
+		"mysql://u@db.example/app?tls=true&allowFallbackToPlaintext=false":       "",
+		"mysql://u@127.0.0.1/app?tls=true&allowFallbackToPlaintext=true":         "",
+		"mysql://u@db.example/app?tls=Preferred":                                 "plain text",
+		"mysql://u@db.example/app":                                               "",
+		"mysql://u@127.0.0.1/app?tls=skip-verify":                                "",
 	} {
 		found := exposed(config(t, address))
 		if len(found) > 0 != (want != "") || want != "" && (found[0].Breaks || !strings.Contains(found[0].What, want)) {

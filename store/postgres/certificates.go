@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -62,6 +63,7 @@ type certificates struct {
 
 	mu    sync.Mutex
 	stamp string
+	asks  bool           // what tls and falls say needs this host's authorities
 	trust *x509.CertPool // of this host; nil: what crypto/tls uses
 	tls   *tls.Config    // nil, as fallbacks: those of the pool's configuration
 	falls []*pgconn.FallbackConfig
@@ -84,31 +86,51 @@ func certificatesOf(c store.Config) *certificates {
 	return r
 }
 
-// renew gives a new connection what the files say now.
-func (r *certificates) renew(cc *pgx.ConnConfig) error {
+// renew gives a new connection what the files say now. What is wrong with this host's authorities matters only to a
+// connection that is verified by them.
+func (r *certificates) renew(cc *pgx.ConnConfig) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	trust, err := tlsfiles.System.Pool()
-	if err != nil {
-		return err
-	}
-	if stamp := tlsfiles.Stamp(r.paths...); stamp != r.stamp || trust != r.trust {
-		cfg, err := parse(r.c)
-		if err != nil {
+	var read *pgxpool.Config
+	stamp, asks, trust := tlsfiles.Stamp(r.paths...), r.asks, r.trust
+	if stamp != r.stamp {
+		if read, err = parse(r.c); err != nil {
 			return err
 		}
-		r.tls, r.falls, r.fresh = cfg.ConnConfig.TLSConfig, cfg.ConnConfig.Fallbacks, true
-		for _, t := range settingsOf(cfg.ConnConfig) {
+		asks = r.byHost(read.ConnConfig)
+	} else if !r.fresh {
+		asks = r.byHost(cc)
+	}
+	if asks {
+		if trust, err = tlsfiles.System.Pool(); err != nil {
+			return err
+		}
+	}
+	if read == nil && trust != r.trust { // connections may be using the ones there are
+		if read, err = parse(r.c); err != nil {
+			return err
+		}
+	}
+	if read != nil {
+		r.tls, r.falls, r.fresh = read.ConnConfig.TLSConfig, read.ConnConfig.Fallbacks, true
+		for _, t := range settingsOf(read.ConnConfig) {
 			if t != nil && (t.RootCAs == nil || trust != nil && r.ofHost) {
 				t.RootCAs = trust
 			}
 		}
-		r.stamp, r.trust = stamp, trust
+		r.stamp, r.asks, r.trust = stamp, asks, trust
 	}
 	if r.fresh {
 		cc.TLSConfig, cc.Fallbacks = r.tls, r.falls
 	}
 	return nil
+}
+
+// byHost says whether a server is verified by this host's authorities, in one of the ways in which it is tried.
+func (r *certificates) byHost(cc *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(settingsOf(cc), func(t *tls.Config) bool {
+		return t != nil && (t.RootCAs == nil || r.ofHost) && (!t.InsecureSkipVerify || t.VerifyPeerCertificate != nil)
+	})
 }
 
 // parse reads an address, and the files that it names.
@@ -132,21 +154,30 @@ func settingsOf(cc *pgx.ConnConfig) []*tls.Config {
 	return all
 }
 
-// exposed is what is wrong with how an address reaches a server beyond this host. sslmode=disable is somebody's
+// exposed is what is wrong with how servers beyond this host are reached. Which ones these are, only the client knows:
+// they may stand in the environment or in a service file. sslmode=disable, which leaves no way with TLS, is somebody's
 // decision; nobody decided about an address without sslmode.
-func exposed(c store.Config, cc *pgx.ConnConfig) []store.Flaw {
+func exposed(cc *pgx.ConnConfig) []store.Flaw {
 	const cure = "Write sslmode=verify-full in the address; sslrootcert, or SSL_CERT_FILE, names an authority of your own."
-	if c.Loopback() || cmp.Or(c.URL.Query().Get("sslmode"), os.Getenv("PGSSLMODE")) == "disable" {
-		return nil
-	}
-	unverified := false
-	for _, t := range settingsOf(cc) {
-		if t == nil {
-			return []store.Flaw{{What: "The connection falls back to plain text whenever somebody between this host and the server wants it: the address has no sslmode that demands TLS.", Cure: cure}}
+	var plain, encrypted, unverified bool
+	look := func(host string, t *tls.Config) {
+		switch {
+		case store.Local(host):
+		case t == nil:
+			plain = true
+		default:
+			encrypted = true
+			unverified = unverified || t.InsecureSkipVerify && t.VerifyPeerCertificate == nil
 		}
-		unverified = unverified || t.InsecureSkipVerify && t.VerifyPeerCertificate == nil
 	}
-	if unverified {
+	look(cc.Host, cc.TLSConfig)
+	for _, f := range cc.Fallbacks {
+		look(f.Host, f.TLSConfig)
+	}
+	switch {
+	case plain && encrypted:
+		return []store.Flaw{{What: "The connection falls back to plain text whenever somebody between this host and the server wants it: the address has no sslmode that demands TLS.", Cure: cure}}
+	case unverified:
 		return []store.Flaw{{What: "Anybody between this host and the server can pose as the server: its certificate is not verified (sslmode=require without sslrootcert).", Cure: cure}}
 	}
 	return nil

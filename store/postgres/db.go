@@ -43,10 +43,16 @@ func (d *db) run(ctx context.Context, what string, steps ...step) error {
 	for _, s := range steps {
 		s.queue(&b)
 	}
-	if err := d.send(ctx, &b); err != nil {
-		return d.fail(what, err)
+	err := d.send(ctx, &b)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if refused(err, "25006") {
+		if why := d.readOnly(ctx); why != nil {
+			err = why
+		}
+	}
+	return d.fail(what, err)
 }
 
 // queue adds the step to a batch.

@@ -42,7 +42,7 @@ func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.
 		pool.Close()
 		return nil, err
 	}
-	for _, f := range exposed(c, cfg.ConnConfig) {
+	for _, f := range exposed(cfg.ConnConfig) {
 		s.Properties.Flaw(f)
 	}
 	ours := s.Close

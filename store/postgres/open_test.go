@@ -109,6 +109,16 @@ func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 	c := config(t, srv.URL)
 	s := open(t, c)
 	held := grant(t, s, "held")
+	pool, err := pgxpool.New(t.Context(), srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	callers, err := New(t.Context(), pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer callers.Close()
 	dir := one[string](t, superuser(t, srv.URL), "SHOW data_directory")
 	if err := os.WriteFile(filepath.Join(dir, "standby.signal"), nil, 0o644); err != nil {
 		t.Skipf("cannot make the server a standby: %v", err)
@@ -116,6 +126,15 @@ func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 	srv.Restart()
 	if _, err := OpenConfig(t.Context(), c); !errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "standby") {
 		t.Errorf("opening a standby: %v", err)
+	}
+	for range 20 { // the first ones find out that their connections have ended
+		_, err = callers.Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: "k", TTL: 15 * time.Second, Holder: lease.Holder{ID: lease.NewNonce()}}})
+		if err == nil || strings.Contains(err.Error(), "standby") {
+			break
+		}
+	}
+	if !errors.Is(err, errStandby) {
+		t.Errorf("a caller's connection to a standby: %v", err)
 	}
 	one[bool](t, superuser(t, srv.URL), "SELECT pg_promote()")
 

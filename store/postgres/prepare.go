@@ -19,6 +19,7 @@ import (
 // server is what a server tells about itself.
 type server struct {
 	standby   bool
+	readOnly  bool // its transactions are, on our connection
 	version   int
 	encoding  string
 	isolation string
@@ -54,7 +55,7 @@ func (p *preparation) server(ctx context.Context) (s server, err error) {
 		return s, err
 	}
 	err = p.db.run(ctx, "open", do(sqlPrepare()[0]).each(func(rows pgx.Rows) error {
-		return rows.Scan(&s.standby, &s.version, &s.encoding, &s.isolation, &s.fsync, &s.database)
+		return rows.Scan(&s.standby, &s.readOnly, &s.version, &s.encoding, &s.isolation, &s.fsync, &s.database)
 	}), do(sqlPrepare()[1]).each(func(rows pgx.Rows) error { return rows.Scan(&s.prepared) }),
 		do(sqlPrepare()[10], known).each(func(rows pgx.Rows) error {
 			s.lacking = append(s.lacking, "")
@@ -64,6 +65,8 @@ func (p *preparation) server(ctx context.Context) (s server, err error) {
 	case err != nil:
 	case s.standby:
 		err = p.db.fail("open", errStandby)
+	case s.readOnly && !p.c.Read:
+		err = p.db.fail("open", errReadOnly)
 	case s.version < 130000:
 		err = fmt.Errorf("postgres store %s: the server is version %d; 13 or newer is needed", p.db.address, s.version/10000)
 	case s.encoding != "UTF8":

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
 	"github.com/dibs-run/dibs/task"
@@ -89,6 +91,57 @@ func TestHostileSettings(t *testing.T) {
 		})
 		exec("ALTER " + level + " RESET ALL")
 	}
+}
+
+// A server that takes no writes because of a setting is not called a standby: the error names the setting, and where
+// to change it, at the opening and later. Our own connections change it themselves.
+// Holds: H4.
+func TestAReadOnlyDefaultIsNamed(t *testing.T) {
+	t.Parallel()
+	server := testserver.Postgres(t)
+	c := config(t, database(t, server))
+	readOnly := func(value string) {
+		t.Helper()
+		name := strings.TrimPrefix(c.URL.Path, "/")
+		if _, err := superuser(t, server).Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = "+value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool, err := pgxpool.New(t.Context(), c.URL.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s, err := New(t.Context(), pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	readOnly("on")
+	open(t, c)
+	pool.Reset()
+	named := func(when string, err error) {
+		t.Helper()
+		if !errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "ALTER DATABASE … SET default_transaction_read_only = off") || !strings.Contains(err.Error(), "no standby") {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	_, err = s.Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: "k", TTL: 15 * time.Second, Holder: lease.Holder{ID: lease.NewNonce()}}})
+	named("later", err)
+	_, err = New(t.Context(), pool, c)
+	named("at the opening", err)
+
+	read := c
+	read.Init, read.Read = false, true
+	if seen, err := New(t.Context(), pool, read); err != nil {
+		t.Errorf("a store that only reads: %v", err)
+	} else {
+		defer seen.Close()
+	}
+	t.Run("pooler", func(t *testing.T) {
+		_, err := OpenConfig(t.Context(), config(t, testserver.StartPgBouncer(t, c.URL.String()).URL))
+		named("behind a pooler", err)
+	})
 }
 
 func quoted(name, value string) string {

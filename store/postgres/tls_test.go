@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/authority"
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/tlsfiles"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -95,6 +97,52 @@ func TestReplacedCertificates(t *testing.T) {
 	}
 }
 
+// A connection that no authority of this host verifies goes on whatever became of their file. One that they verify
+// gets the error that names it.
+func TestOnlyVerifiedConnectionsNeedTheHostsAuthorities(t *testing.T) {
+	for _, name := range []string{"PGSSLMODE", "PGSSLROOTCERT", "PGHOST", "PGSERVICE"} {
+		t.Setenv(name, "")
+	}
+	dir := t.TempDir()
+	t.Setenv("HOME", dir) // where the client looks for files
+	file, own := filepath.Join(dir, "host.pem"), filepath.Join(dir, "own.pem")
+	t.Setenv("SSL_CERT_FILE", file)
+	authority.Replace(t, own, authority.New(t).PEM)
+	for address, verified := range map[string]bool{
+		"postgres:///app?host=/run/postgresql&sslmode=verify-full":           false,
+		"postgres://u@db.example/app?sslmode=disable":                        false,
+		"postgres://u@db.example/app":                                        false,
+		"postgres://u@db.example/app?sslmode=require":                        false,
+		"postgres://u@db.example/app?sslmode=verify-full&sslrootcert=" + own: false,
+		"postgres://u@db.example/app?sslmode=verify-ca&sslrootcert=" + own:   false,
+		"postgres://u@db.example/app?sslmode=verify-ca":                      true,
+		"postgres://u@db.example/app?sslmode=verify-full":                    true,
+		"postgres://u@db.example/app?sslrootcert=system":                     true,
+		"postgres://u@127.0.0.1,db.example/app?sslmode=verify-full":          true,
+	} {
+		authority.Replace(t, file, authority.New(t).PEM)
+		c := config(t, address)
+		cfg, err := poolConfig(c, new(behind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		connect := func() error { return cfg.BeforeConnect(t.Context(), cfg.ConnConfig.Copy()) }
+		_, _ = tlsfiles.System.Pool()
+		if err := connect(); err != nil {
+			t.Fatalf("%s: %v", address, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		switch err := connect(); {
+		case verified && (err == nil || !strings.Contains(err.Error(), file)):
+			t.Errorf("%s: %v; want %s named", address, err, file)
+		case !verified && err != nil:
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 // An error about a file of an address names the file, and no password.
 // Holds: H3.
 func TestAFileThatFailsIsNamed(t *testing.T) {
@@ -125,7 +173,14 @@ func TestAFileThatFailsIsNamed(t *testing.T) {
 // Whoever could read or change what goes to a server beyond this host is told of as a weakness, unless that was
 // decided by sslmode=disable.
 func TestPlainTextIsAWeakness(t *testing.T) {
-	t.Setenv("PGSSLMODE", "")
+	for _, name := range []string{"PGSSLMODE", "PGSSLROOTCERT", "PGHOST", "PGSERVICE"} {
+		t.Setenv(name, "")
+	}
+	services := filepath.Join(t.TempDir(), "services")
+	t.Setenv("PGSERVICEFILE", services)
+	if err := os.WriteFile(services, []byte("[far]\nhost=db.example\n[decided]\nhost=db.example\nsslmode=disable\n[near]\nhost=localhost\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	root := filepath.Join(t.TempDir(), "root.pem")
 	authority.Replace(t, root, authority.New(t).PEM)
 	for address, want := range map[string]string{
@@ -140,15 +195,38 @@ func TestPlainTextIsAWeakness(t *testing.T) {
 		"postgres://u@localhost/app?sslmode=require":                        "",
 		"postgres:///app?host=/run/postgresql":                              "",
 		"postgres://u@127.0.0.1,db.example/app":                             "plain text",
+		"postgres://u@127.0.0.1,db.example/app?sslmode=disable":             "",
+		"postgres://localhost/app?host=db.example":                          "plain text",
+		"postgres://localhost/app?host=db.example&sslmode=require":          "not verified",
+		"postgres:///app?service=far":                                       "plain text",
+		"postgres:///app?service=decided":                                   "",
+		"postgres:///app?service=near":                                      "",
 	} {
 		c := config(t, address)
 		cfg, err := poolConfig(c, new(behind))
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := exposed(c, cfg.ConnConfig)
+		found := exposed(cfg.ConnConfig)
 		if ok := slices.ContainsFunc(found, func(f store.Flaw) bool { return !f.Breaks && strings.Contains(f.What, want) }); ok != (want != "") || want == "" && len(found) > 0 {
 			t.Errorf("%s: %v; want %q", address, found, want)
+		}
+	}
+}
+
+// The host may stand in the environment, where the address says none.
+func TestPlainTextToAHostOfTheEnvironmentIsAWeakness(t *testing.T) {
+	for _, name := range []string{"PGSSLMODE", "PGSSLROOTCERT", "PGSERVICE"} {
+		t.Setenv(name, "")
+	}
+	for host, want := range map[string]bool{"db.example": true, "localhost,db.example": true, "localhost": false, "/run/postgresql": false} {
+		t.Setenv("PGHOST", host)
+		cfg, err := poolConfig(config(t, "postgres:///app"), new(behind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := exposed(cfg.ConnConfig); len(found) > 0 != want || want && !strings.Contains(found[0].What, "plain text") {
+			t.Errorf("PGHOST=%s: %v; told: %v", host, found, want)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func options(u *url.URL) (*goredis.Options, error) {
 	}
 	// Notices of maintenance would cost a request per connection, and only one vendor sends them.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	if o.TLSConfig != nil {
+	if o.TLSConfig != nil && !o.TLSConfig.InsecureSkipVerify {
 		o.Dialer = renewing(o)
 	}
 	return o, nil

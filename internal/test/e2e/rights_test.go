@@ -15,7 +15,8 @@ import (
 )
 
 // A copy of dibs that is setuid or setgid would read files and start commands for everybody with another user's
-// rights: it refuses to run.
+// rights: it refuses to run, also as one of the processes that it knows by their zeroth argument, which is the caller's
+// to choose.
 func TestASetuidCopyIsRefused(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -29,10 +30,18 @@ func TestASetuidCopyIsRefused(t *testing.T) {
 		if out, err := exec.Command("install", "-m", mode, dibsBinary, copied).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		cmd := w.command(copied, "version")
-		cmd.Dir = "/"
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		w.start(cmd).exits(125, patience).says("setuid or setgid")
+		for _, args := range [][]string{
+			{copied, "version"},
+			{"dibs-usher", "9", "0", "/bin/sh", "sh", "-p", "-c", "exit 3"},
+			{"dibs-guardian", "run", "-", "", "/bin/sh", "sh"},
+			{"dibs-warden", "run", "-", "", "0", "/bin/sh", "sh"},
+		} {
+			cmd := w.command(copied)
+			cmd.Args = args
+			cmd.Dir = "/"
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			w.start(cmd).exits(125, patience).says("setuid or setgid")
+		}
 	}
 }
 
