@@ -308,7 +308,6 @@ func TestTimeoutsEndAttempts(t *testing.T) {
 }
 
 // However long the graces are, what ends within them is reported.
-// Holds: Q9.
 func TestAGraceForEver(t *testing.T) {
 	virtual(t, func(w *world) {
 		wk := w.work(queue.WorkerOptions{Slots: 1, Grace: math.MaxInt64, StopGrace: math.MaxInt64, Mux: handler(func(context.Context, *queue.Run) error {

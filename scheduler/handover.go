@@ -47,7 +47,7 @@ func (x *execution) unstarted(ctx context.Context, rec run.Record) (_ run.Record
 }
 
 // unasked ends a tick whose condition could not be asked because of a fault of this host, or hands it over. A run that
-// says so counts as a try. It is under a lease of its own: nobody who holds the job's key is to wait, or to stop, for it.
+// says so counts as a try. It is under a lease of its own: nobody who holds the job's key waits, or stops, for it.
 func (x *execution) unasked(ctx context.Context, fault error) Result {
 	x.fault = fmt.Errorf("the condition (when): %w", fault)
 	l, err := x.b.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: x.b.Self})

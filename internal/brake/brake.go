@@ -70,8 +70,8 @@ func (b *Brake) Try() time.Duration {
 	return left
 }
 
-// Lately reports whether the brake is on and its pause lasts, or ended less than Longest ago. One that is on for longer
-// is of something that nobody asks for any more, or seldom.
+// Lately reports whether the brake is on and its pause lasts, or ended less than Longest ago. One that is on for
+// longer is of something that nobody asks for any more, or seldom.
 func (b *Brake) Lately() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

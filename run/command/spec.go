@@ -68,8 +68,8 @@ type Spec struct {
 	// Foreground gives the command the terminal, if Stdin is this process's controlling terminal, and this process in
 	// its foreground: then the command is in this process's session, and its group in the foreground until its main
 	// process ends. Ctrl-C reaches the command alone; Ctrl-Z stops nothing. This process ignores SIGTTOU meanwhile.
-	// After a command that did not end by itself, the terminal gets the modes back that it had before. A User's command
-	// does not get the terminal.
+	// After a command that did not end by itself, the terminal gets the modes back that it had before. A User's
+	// command does not get the terminal.
 	Foreground bool
 	// Locks are inherited by the guardian, which holds them until nothing of the command is left. The command
 	// inherits them too, under the lowest numbers above 2 that Descriptors has not, unless Leftovers is Leave or the

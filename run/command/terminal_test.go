@@ -20,7 +20,8 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 )
 
-// sit supervises a command that is to have the terminal, and then reads a line from it. Signals have it end the command.
+// sit supervises a command that is to have the terminal, and then reads a line from it. Signals have it end the
+// command.
 func sit(args []string) {
 	told := make(chan os.Signal, 1)
 	ossignal.Notify(told, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)

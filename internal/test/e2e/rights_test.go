@@ -15,8 +15,8 @@ import (
 )
 
 // A copy of dibs that is setuid or setgid would read files and start commands for everybody with another user's
-// rights: it refuses to run, also as one of the processes that it knows by their zeroth argument, which is the caller's
-// to choose.
+// rights: it refuses to run, also as one of the processes that it knows by their zeroth argument, which the caller
+// chooses.
 func TestASetuidCopyIsRefused(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

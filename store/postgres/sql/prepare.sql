@@ -1,5 +1,5 @@
--- [0] What the server is: whether it is a standby, or takes no writes from us for another reason; its version, encoding
--- and isolation; whether it is durable.
+-- [0] What the server is: whether it is a standby, or takes no writes from us for another reason; its version,
+-- encoding and isolation; whether it is durable.
 SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
        current_setting('server_version_num')::int, current_setting('server_encoding'),
        current_setting('default_transaction_isolation'),
