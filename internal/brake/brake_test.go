@@ -46,7 +46,7 @@ func TestThePauseGrowsAndIsBounded(t *testing.T) {
 				t.Errorf("%s later it was not on lately", after)
 			}
 		}
-		if time.Sleep(1); b.Lately() || !b.On() {
+		if time.Sleep(time.Nanosecond); b.Lately() || !b.On() {
 			t.Errorf("on lately %t, on %t", b.Lately(), b.On())
 		}
 	})

@@ -67,8 +67,8 @@ func (m *Mirror) ours(at time.Time) bool {
 }
 
 // recall reads what the store knows about this host. If that is nothing, it has lost what was copied before: it is to
-// be opened again, and all is copied again. A turn prepares a store that has lost everything (rule L9), since this host
-// may be the only one that uses it.
+// be opened again, and all is copied again. A turn prepares a store that has lost everything (rule L9), since this
+// host may be the only one that uses it.
 func (m *Mirror) recall(ctx context.Context) error {
 	name := row(m.name.ID)
 	rows, err := m.To.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
