@@ -50,7 +50,7 @@ func ids(h *host) map[string]string {
 // although one job ran on both at the same instants.
 // Holds: promise 12, H1.
 func TestCopiesOfADirectoryAreTwoHosts(t *testing.T) {
-	for _, reported := range []string{"never", "before it was copied", "and goes on"} {
+	for _, reported := range []string{"never", "before it was copied", "without an answer", "and goes on"} {
 		for _, gap := range []time.Duration{0, 7 * time.Second, time.Hour} {
 			t.Run(fmt.Sprintf("the original reported %s/%s", reported, gap), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -58,6 +58,11 @@ func TestCopiesOfADirectoryAreTwoHosts(t *testing.T) {
 					golden := newHost(t, "golden", shared)
 					if reported != "never" {
 						golden.pass()
+					}
+					if reported == "without an answer" {
+						time.Sleep(time.Minute)
+						golden.net.late.Store(true)
+						_ = golden.Pass(t.Context())
 					}
 					a, b := golden.clone("a", "boot-a", shared), golden.clone("b", "boot-b", shared)
 					if reported == "and goes on" {
@@ -95,18 +100,23 @@ func TestCopiesOfADirectoryAreTwoHosts(t *testing.T) {
 // Holds: promise 12, H1.
 func TestNoTickOfACopyIsTakenForTheOthers(t *testing.T) {
 	for name, names := range map[string][3]string{"of three names": {"a", "b", "c"}, "of one name": {"a", "a", "a"}} {
-		for _, reported := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/the original reported %t", name, reported), func(t *testing.T) { apart(t, names, reported) })
+		for _, reported := range []string{"never", "once", "without an answer"} {
+			t.Run(name+"/the original reported "+reported, func(t *testing.T) { apart(t, names, reported) })
 		}
 	}
 }
 
-func apart(t *testing.T, names [3]string, reported bool) {
+func apart(t *testing.T, names [3]string, reported string) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.New(memory.Options{})
 		golden := newHost(t, "golden", shared)
-		if reported {
+		if reported != "never" {
 			golden.pass()
+		}
+		if reported == "without an answer" {
+			time.Sleep(time.Minute)
+			golden.net.late.Store(true)
+			_ = golden.Pass(t.Context())
 		}
 		var hosts []*host
 		for _, name := range names {

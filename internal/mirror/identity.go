@@ -11,12 +11,14 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Name is what a directory is called in a shared store, and its last heartbeat there: To, or From if To did not
-// arrive. A heartbeat that the directory does not remember is another one's: a copy of the directory has the same id.
+// A Name is what a directory is called in a shared store, and its last heartbeat there: To or, if that did not arrive,
+// From or Was, which an earlier process sent and had no answer to. A heartbeat that the directory does not remember is
+// another one's: a copy of the directory has the same id.
 type Name struct {
 	ID   string    `json:"id"`
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
+	Was  time.Time `json:"was,omitzero"`
 }
 
 // identify finds the row of this host, or makes it. Whoever finds heartbeats under its id that its directory does not
@@ -35,23 +37,36 @@ func (m *Mirror) identify(ctx context.Context, definition string, at time.Time) 
 		return err
 	}
 	if m.host.Name != "" && !m.ours(at) {
-		was := m.name.ID
-		m.name, m.host = Name{ID: short(lease.NewNonce().String())}, tick.Job{}
-		m.log().Warn("this host's directory is a copy of another host's, or was restored: another host reports to the shared store under its id, so it takes a new one there",
-			"event", "host-cloned", "was", was, "id", m.name.ID)
+		m.rename()
 	}
-	if m.host.Name == "" {
-		m.name.From, m.name.To = at.Add(-time.Microsecond), at.Add(-time.Microsecond) // the mark of a row since at
-		if err := m.Cursor.SaveName(m.name); err != nil {
+	for m.host.Name == "" {
+		if err := m.create(ctx, definition, at); err != nil {
 			return err
 		}
-		if err := m.describe(ctx, definition, at); err != nil {
-			return err
+		if !m.host.Mark.Equal(m.name.To) || m.host.Definition != definition { // a copy of the directory was quicker
+			m.rename()
 		}
-		m.host.Definition = "" // a copy may make the row at the same time: who reports first describes it again
 	}
 	m.registered, m.known, m.beat = true, true, time.Time{}
 	return nil
+}
+
+// rename takes a new id.
+func (m *Mirror) rename() {
+	was := m.name.ID
+	m.name, m.host = Name{ID: short(lease.NewNonce().String())}, tick.Job{}
+	m.log().Warn("this host's directory is a copy of another host's, or was restored: another host reports to the shared store under its id, so it takes a new one there",
+		"event", "host-cloned", "was", was, "id", m.name.ID)
+}
+
+// create makes the row of this host, unless there is one.
+func (m *Mirror) create(ctx context.Context, definition string, at time.Time) error {
+	first := at.Add(time.Microsecond)
+	m.name.From, m.name.To, m.name.Was = first, first, time.Time{}
+	if err := m.Cursor.SaveName(m.name); err != nil {
+		return err
+	}
+	return m.set(ctx, tick.JobRequest{Name: row(m.name.ID), Definition: definition, Since: at, Mark: first})
 }
 
 // ours reports whether nobody has reported under our id since our directory did. One that remembers nothing has never
@@ -63,7 +78,7 @@ func (m *Mirror) ours(at time.Time) bool {
 		err := json.Unmarshal([]byte(m.host.Definition), &a)
 		return err == nil && a.Host == m.From.Self.Host && a.Boot == m.From.Self.BootID && at.Sub(m.host.Mark) > 2*beatEvery
 	}
-	return !m.host.Mark.After(m.name.From) || m.host.Mark.Equal(m.name.To)
+	return !m.host.Mark.After(m.name.From) || m.host.Mark.Equal(m.name.To) || m.host.Mark.Equal(m.name.Was)
 }
 
 // recall reads what the store knows about this host. If that is nothing, it has lost what was copied before: it is to

@@ -39,6 +39,7 @@ type Mirror struct {
 	host       tick.Job // our row in the registry of To
 	registered bool
 	known      bool // the store had, or was given, our row
+	sent       bool // the heartbeat that was not answered is this process's
 	beat       time.Time
 }
 
@@ -178,22 +179,29 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 		}
 	}
 	if m.host.Definition != definition {
-		return m.describe(ctx, definition, m.host.Since)
+		return m.describe(ctx, definition)
 	}
 	return nil
 }
 
-// report sends the heartbeat at, or again an earlier one that was not answered: it may have arrived, or may still
-// arrive. The directory remembers it first. If somebody else has reported, we are not registered any more.
+// report sends the heartbeat at, or again one that was not answered: it may have arrived, or may still arrive. That of
+// an earlier process is not sent again: if the directory was copied since, its copies would say the same. The directory
+// remembers a heartbeat first. If somebody else has reported, we are not registered any more.
 func (m *Mirror) report(ctx context.Context, at time.Time) error {
-	if at.Before(m.host.Mark) { // the store's clock was set back
-		at = m.host.Mark
+	if !at.After(m.host.Mark) { // the store's clock was set back, or a copy of the directory was quicker
+		at = m.host.Mark.Add(2*time.Microsecond + rand.N(time.Millisecond).Truncate(time.Microsecond)) // seldom what another one says
 	}
-	if !m.name.From.Equal(m.host.Mark) || !m.name.To.After(m.name.From) {
-		m.name.From, m.name.To = m.host.Mark, at
+	unanswered := m.name.From.Equal(m.host.Mark) && m.name.To.After(m.name.From)
+	if !unanswered || !m.sent {
+		was := time.Time{}
+		if unanswered {
+			was = m.name.To
+		}
+		m.name.From, m.name.To, m.name.Was = m.host.Mark, at, was
 		if err := m.Cursor.SaveName(m.name); err != nil {
 			return err
 		}
+		m.sent = true
 	}
 	m.registered = false
 	a, err := m.To.Ticks.Settle(ctx, tick.SettleRequest{Job: m.host.Name, From: m.name.From, To: m.name.To})
@@ -207,8 +215,12 @@ func (m *Mirror) report(ctx context.Context, at time.Time) error {
 }
 
 // describe writes what there is to say about this host.
-func (m *Mirror) describe(ctx context.Context, definition string, since time.Time) error {
-	rows, err := m.To.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: row(m.name.ID), Definition: definition, Since: since}})
+func (m *Mirror) describe(ctx context.Context, definition string) error {
+	return m.set(ctx, tick.JobRequest{Name: row(m.name.ID), Definition: definition, Since: m.host.Since})
+}
+
+func (m *Mirror) set(ctx context.Context, req tick.JobRequest) error {
+	rows, err := m.To.Ticks.SetJobs(ctx, []tick.JobRequest{req})
 	if err != nil {
 		return fmt.Errorf("register this host: %w", err)
 	}
