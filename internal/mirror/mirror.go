@@ -185,10 +185,10 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 }
 
 // report sends the heartbeat at, or again one that was not answered: it may have arrived, or may still arrive. That of
-// an earlier process is not sent again: if the directory was copied since, its copies would say the same. The directory
-// remembers a heartbeat first. If somebody else has reported, we are not registered any more.
+// an earlier process is not sent again: if the directory was copied since, its copies would say the same. The
+// directory remembers a heartbeat first. If somebody else has reported, we are not registered any more.
 func (m *Mirror) report(ctx context.Context, at time.Time) error {
-	if !at.After(m.host.Mark) { // the store's clock was set back, or a copy of the directory was quicker
+	if !at.After(m.host.Mark) { // the row is new, or the store's clock was set back
 		at = m.host.Mark.Add(2*time.Microsecond + rand.N(time.Millisecond).Truncate(time.Microsecond)) // seldom what another one says
 	}
 	unanswered := m.name.From.Equal(m.host.Mark) && m.name.To.After(m.name.From)
