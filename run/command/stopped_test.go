@@ -14,6 +14,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/guardian"
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 )
 
 // What the kill chain does where some of it are stopped, and are stopped again as often as they are
@@ -184,6 +185,7 @@ func TestAllStoppedOnce(t *testing.T) {
 			t.Errorf("gone %s early", early)
 		}
 		awaitUnlocked(t, lock)
+		awaitUngrouped(t, id)
 	})
 }
 
@@ -202,6 +204,7 @@ func TestAllStoppedAndTheGuardianKeptSo(t *testing.T) {
 		}
 		awaitWorkGone(t, id)
 		awaitUnlocked(t, lock)
+		awaitUngrouped(t, id)
 	})
 }
 
@@ -229,6 +232,23 @@ func awaitUnlocked(t *testing.T, lock string) {
 	for end := time.Now().Add(soon); locked(t, lock); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the lock is held")
+		}
+	}
+}
+
+// awaitUngrouped waits until the run's control group is removed, which is the last that its supervisor does.
+func awaitUngrouped(t *testing.T, id string) {
+	t.Helper()
+	parent := cgroup.Parent()
+	if parent == "" {
+		return
+	}
+	for end := time.Now().Add(soon); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(parent, cgroup.Name(bound(testKey, id)))); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the run's control group is left behind")
 		}
 	}
 }
