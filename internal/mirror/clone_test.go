@@ -19,7 +19,8 @@ import (
 func (h *host) clone(name, boot string, shared *memory.Backend) *host {
 	c := newHost(h.t, name, shared)
 	c.backend.Self.HostID, c.backend.Self.BootID = h.backend.Self.HostID, boot
-	*c.cursor = *h.cursor
+	c.cursor.Position = h.cursor.Position
+	c.cursor.name, _ = h.cursor.LoadName()
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -109,13 +110,31 @@ func backend(t *testing.T, b *memory.Backend, self lease.Holder) *scheduler.Back
 
 type memoryCursor struct {
 	mirror.Position
+	mu   sync.Mutex
 	name mirror.Name
 }
 
-func (c *memoryCursor) Load() (mirror.Position, error)  { return c.Position, nil }
-func (c *memoryCursor) Save(p mirror.Position) error    { c.Position = p; return nil }
-func (c *memoryCursor) LoadName() (mirror.Name, error)  { return c.name, nil }
-func (c *memoryCursor) SaveName(name mirror.Name) error { c.name = name; return nil }
+func (c *memoryCursor) Load() (mirror.Position, error) { return c.Position, nil }
+func (c *memoryCursor) Save(p mirror.Position) error   { c.Position = p; return nil }
+
+func (c *memoryCursor) LoadName() (mirror.Name, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.name, nil
+}
+
+func (c *memoryCursor) SaveName(name mirror.Name) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.name = name
+	return nil
+}
+
+// id is what the directory is called.
+func (c *memoryCursor) id() string {
+	n, _ := c.LoadName()
+	return n.ID
+}
 
 // host is one with a directory of its own, beside a shared store.
 type host struct {
@@ -215,7 +234,7 @@ func (h *host) known() mirror.Host {
 		h.t.Fatal(err)
 	}
 	for _, k := range hosts {
-		if k.Name == h.backend.Self.Host && k.ID == h.cursor.name.ID {
+		if k.Name == h.backend.Self.Host && k.ID == h.cursor.id() {
 			return k
 		}
 	}
@@ -390,7 +409,7 @@ func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
 		go func() {
 			defer close(done)
 			for h.Run(ctx) {
-				h.cursor = &memoryCursor{}
+				_, _ = h.cursor.Save(mirror.Position{}), h.cursor.SaveName(mirror.Name{}) // there are no files of it
 				opens()
 			}
 		}()
