@@ -24,6 +24,19 @@ func (h *host) clone(name, boot string, shared *memory.Backend) *host {
 	return c
 }
 
+// reports has a host report before its directory is copied: never, once, or once more without an answer.
+func (h *host) reports(how string) {
+	h.t.Helper()
+	if how != "never" {
+		h.pass()
+	}
+	if how == "without an answer" {
+		time.Sleep(time.Minute)
+		h.net.late.Store(true)
+		_ = h.Pass(h.t.Context())
+	}
+}
+
 // follow copies until the test ends.
 func (h *host) follow() {
 	h.t.Helper()
@@ -57,14 +70,7 @@ func TestCopiesOfADirectoryAreTwoHosts(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					shared := memory.New(memory.Options{})
 					golden := newHost(t, "golden", shared)
-					if reported != "never" {
-						golden.pass()
-					}
-					if reported == "without an answer" {
-						time.Sleep(time.Minute)
-						golden.net.late.Store(true)
-						_ = golden.Pass(t.Context())
-					}
+					golden.reports(reported)
 					a, b := golden.clone("a", "boot-a", shared), golden.clone("b", "boot-b", shared)
 					if reported == "and goes on" {
 						golden.pass()
@@ -111,14 +117,7 @@ func apart(t *testing.T, names [3]string, reported string) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.New(memory.Options{})
 		golden := newHost(t, "golden", shared)
-		if reported != "never" {
-			golden.pass()
-		}
-		if reported == "without an answer" {
-			time.Sleep(time.Minute)
-			golden.net.late.Store(true)
-			_ = golden.Pass(t.Context())
-		}
+		golden.reports(reported)
 		var hosts []*host
 		for _, name := range names {
 			hosts = append(hosts, golden.clone(name, "", shared))

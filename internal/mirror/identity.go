@@ -39,12 +39,17 @@ func (m *Mirror) identify(ctx context.Context, definition string, at time.Time) 
 	if m.host.Name != "" && !m.ours(at) {
 		m.rename()
 	}
-	for m.host.Name == "" {
+	if m.host.Name == "" {
 		if err := m.create(ctx, definition, at); err != nil {
 			return err
 		}
-		if !m.host.Mark.Equal(m.name.To) || m.host.Definition != definition { // a copy of the directory was quicker
+		if !m.host.Mark.Equal(m.name.To) { // a copy of the directory was quicker
 			m.rename()
+		}
+	}
+	if m.host.Name == "" { // under the new id nobody is
+		if err := m.create(ctx, definition, at); err != nil {
+			return err
 		}
 	}
 	m.registered, m.known, m.beat = true, true, time.Time{}
