@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,15 +66,24 @@ func got(l *lease.Lease, err error) (*lease.Lease, Result) {
 	return nil, Result{Err: err}
 }
 
-// waitSlot waits in the only slot: a lease beside the lease, so that a dead waiter frees it (rule T7).
+// waitSlot waits in the only slot: a lease beside the lease, so that a dead waiter frees it (rule T7). Whoever comes
+// while another waits does not ask for the lease itself: at the instant when it is free it would overtake.
 func (c *contender) waitSlot() (*lease.Lease, Result) {
 	w := c.want(c.Key)
 	w.Prove = false
-	l, err := c.b.Keeper.Acquire(c.Accept, w)
-	if held := (*lease.HeldError)(nil); !errors.As(err, &held) {
-		return got(l, err)
+	now, next, err := c.b.Keeper.Read(c.Accept, c.Key.Next())
+	if err != nil {
+		return got(nil, cmp.Or(context.Cause(c.Accept), err))
 	}
-	slot, err := c.b.Keeper.Acquire(c.Accept, c.want(c.Key.Next()))
+	if !next.Live(now) {
+		l, err := c.b.Keeper.Acquire(c.Accept, w)
+		if held := (*lease.HeldError)(nil); !errors.As(err, &held) {
+			return got(l, err)
+		}
+	}
+	place := c.want(c.Key.Next())
+	place.Prove = true // a waiter that is dead overtakes nobody, and keeps nobody out
+	slot, err := c.b.Keeper.Acquire(c.Accept, place)
 	if err != nil {
 		l, res := got(nil, err)
 		if res.Held != nil {

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,4 +40,28 @@ func TestALostSlotIsLeft(t *testing.T) {
 		h.stop()
 		time.Sleep(5 * time.Minute)
 	})
+}
+
+// A tick that is due when the lease has just become free does not overtake the one that waits for it.
+// Holds: T7.
+func TestWhoWaitsIsNotOvertaken(t *testing.T) {
+	for before := time.Duration(0); before < 500*time.Millisecond; before += 20 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			h, at := w.host(1, 0), minute()
+			other, err := w.host(2, 0).backend.Keeper.Acquire(t.Context(), lease.Want{Key: "app/j"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.start(t, newJob(t, "* * * * *", w.target(100*time.Second), func(p *job.Policy) { p.Concurrency = job.Wait }))
+			sleepUntil(at.Add(time.Minute - before))
+			_ = other.Release(context.Background())
+			sleepUntil(at.Add(time.Minute + 5*time.Second))
+			if w.times(at) != 1 || w.times(at.Add(time.Minute)) != 0 {
+				t.Errorf("released %s before a tick: it was started, and the one that waited %d times", before, w.times(at))
+			}
+			h.stop()
+			time.Sleep(5 * time.Minute)
+		})
+	}
 }

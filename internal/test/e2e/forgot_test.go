@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
@@ -36,7 +38,11 @@ func (w *world) wipe(server *testserver.Server) {
 		var conn *pgx.Conn
 		if conn, err = pgx.Connect(ctx, server.URL); err == nil {
 			defer conn.Close(context.WithoutCancel(ctx))
-			_, err = conn.Exec(ctx, "DROP SCHEMA dibs CASCADE")
+			for again := true; again; { // it locks what the servers lock too, in another order: PostgreSQL ends one of the two
+				_, err = conn.Exec(ctx, "DROP SCHEMA dibs CASCADE")
+				var refused *pgconn.PgError
+				again = errors.As(err, &refused) && refused.Code == "40P01"
+			}
 		}
 	case "mariadb":
 		err = dropTables(ctx, server.URL)
