@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -226,7 +227,8 @@ type scrubbed struct {
 func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.error }
 
-// Loopback reports whether all hosts of the address are this one.
+// Loopback reports whether all hosts of the address are this one, as far as this process can know: PostgreSQL's client
+// takes the host that an address leaves out from its environment, and may find another in a service file.
 func (c Config) Loopback() bool {
 	if c.URL == nil {
 		return false
@@ -238,6 +240,11 @@ func (c Config) Loopback() bool {
 		return true
 	case c.URL.Host == "" && q.Get("host") != "":
 		hosts = strings.Split(q.Get("host"), ",")
+	case c.URL.Host == "" && strings.HasPrefix(c.URL.Scheme, "postgres"):
+		if q.Has("service") || os.Getenv("PGSERVICE") != "" {
+			return false
+		}
+		hosts = strings.Split(os.Getenv("PGHOST"), ",")
 	}
 	return !slices.ContainsFunc(hosts, func(h string) bool { return !Local(h) })
 }

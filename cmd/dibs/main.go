@@ -19,8 +19,8 @@ func main() {
 	os.Exit(cli.Main())
 }
 
-// ignoreZoneinfo keeps the variable ZONEINFO, which commands may need, from replacing zones: on all servers of a fleet
-// a zone is the same.
+// ignoreZoneinfo keeps the variable ZONEINFO, which commands may need, from replacing zones: whoever starts dibs does
+// not decide what a zone means. The host's database does, or else the one built in.
 func ignoreZoneinfo() {
 	if value, set := os.LookupEnv("ZONEINFO"); set {
 		_ = os.Unsetenv("ZONEINFO")

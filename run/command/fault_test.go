@@ -3,6 +3,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,6 +33,9 @@ func TestTheHostsFaultIsNotTheCommands(t *testing.T) {
 		}
 		if got := HostFault(&StartError{StatusFault, "c", fmt.Errorf("start: %w", err)}); err != nil && got != want {
 			t.Errorf("%v, wrapped: %t, want %t", err, got, want)
+		}
+		if status := startError("c", err).Status; want && status != StatusFault && !errors.Is(err, syscall.ENOENT) {
+			t.Errorf("%v: status %d, want %d", err, status, StatusFault)
 		}
 	}
 }

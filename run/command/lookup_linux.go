@@ -135,8 +135,7 @@ func startError(name string, err error) *StartError {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		status = 127
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ETIME),
-		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case HostFault(err), errors.Is(err, syscall.ETIME):
 		status = StatusFault
 	}
 	return &StartError{Status: status, Name: name, Err: err}

@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,4 +89,30 @@ func TestStoreSilent(t *testing.T) {
 		w.recorded("k", holder.result().RunID, "lost")
 		w.noOverlap()
 	})
+}
+
+// An interrupt that a terminal sends to all of its foreground ends the loop of a shell around `dibs run`, as it does
+// around the command alone: dibs dies of what its command died of.
+func TestAnInterruptEndsAShellsLoop(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("not covered: bash is not installed")
+	}
+	w := fileWorld(t)
+	script := `for n in 1 2 3; do "$@"; done; exit 7`
+	command := w.running("k", nil, w.work("job", work{Until: w.path("go")}))
+	command.Args = append([]string{bash, "-c", script, "bash"}, command.Args...)
+	command.Path, command.SysProcAttr.Setpgid = bash, true
+	loop := w.start(command)
+	w.hears(patience, 1, "start", "job")
+	if err := syscall.Kill(-loop.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	w.hears(patience, 1, "interrupt", "job")
+	w.create("go")
+	loop.exits(130, patience)
+	if n := len(which(heard(t, w.dir), "start", "job")); n != 1 {
+		t.Errorf("the command was started %d times", n)
+	}
 }

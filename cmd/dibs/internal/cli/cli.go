@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -62,10 +63,15 @@ func (m misuse) Unwrap() error { return m.error }
 // Main is Exec for this process: it starts no children of its own but by package command.
 func Main() int {
 	whole = true
-	return Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	status := Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if interrupted {
+		dieOf(syscall.SIGINT)
+	}
+	return status
 }
 
-var whole bool
+// whole says that this is all of its process; interrupted, that the command of `dibs run` died of SIGINT.
+var whole, interrupted bool
 
 // Exec carries out a command line and returns the exit status. What it prints cannot speak to a terminal; a standard
 // error that nobody reads holds it up for a second at its end, and at no other time.

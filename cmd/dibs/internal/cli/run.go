@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -286,8 +287,11 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	if !rep.Started.IsZero() {
 		place.RetainAfter(ctx)
 	}
-	if rep.Outcome == run.Canceled && signals.untouched() {
-		interruptGroup(rep.status - 128)
+	if rep.Outcome == run.Canceled {
+		if signals.untouched() {
+			interruptGroup(rep.status - 128)
+		}
+		interrupted = rep.status == 128+int(syscall.SIGINT)
 	}
 	return r.status(rep)
 }

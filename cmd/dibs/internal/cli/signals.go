@@ -213,3 +213,13 @@ func die(sig syscall.Signal) {
 	}
 	exit(128 + int(sig))
 }
+
+// dieOf ends this process by a signal, as it would have without a handler: a shell ends its loop, or its script, only
+// if the command that it waits for died of the interrupt. A signal that was ignored from the start does nothing.
+func dieOf(sig syscall.Signal) {
+	signal.Reset(sig)
+	if signal.Ignored(sig) || syscall.Kill(os.Getpid(), sig) != nil {
+		return
+	}
+	time.Sleep(time.Second) // it is on its way
+}
