@@ -60,6 +60,7 @@ type guard struct {
 	patience         time.Duration // LastResort of term and kill
 	termed           bool          // the deadline has passed
 	byDeadline       bool          // … while the main process lived
+	overdue          bool          // … and the time to kill as well
 	doomed           bool          // everything is being killed
 	rounds           int           // how often so far
 

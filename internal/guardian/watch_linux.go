@@ -48,12 +48,19 @@ func (g *guard) setTimer() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	kill := earliest(g.kill, g.stop)
-	last := kill
-	if g.doomed && !g.empty {
-		last = bootTime()
+	var last time.Duration
+	if g.kill != 0 {
+		last = g.kill + g.patience
 	}
-	if last != 0 {
-		last += g.patience
+	if g.stop != 0 {
+		last = earliest(last, g.stop+unhurried)
+	}
+	if g.doomed && !g.empty {
+		patience := unhurried
+		if g.overdue {
+			patience = g.patience
+		}
+		last = earliest(last, bootTime()+patience)
 	}
 	return errors.Join(setTimer(g.timer, earliest(g.term, kill)), g.alarms.set(g.term, kill, last))
 }
@@ -73,6 +80,10 @@ func LastResort(term, kill time.Duration) time.Duration {
 	}
 	return min((kill-term)/10, most)
 }
+
+// unhurried is the same where no lease is about to end: on a machine that is short of processors, a guardian that is
+// only late keeps the lock, and with it the outcome of its run.
+const unhurried = 5 * time.Second
 
 // armTime is how long a guardian waits for its first message.
 const armTime = time.Minute
@@ -143,6 +154,7 @@ func (g *guard) keepDeadline(now time.Duration) {
 	term, kill, stop := passed(&g.term), passed(&g.kill), passed(&g.stop)
 	late := term || kill
 	g.termed, g.byDeadline = g.termed || late, g.byDeadline || late && !g.mainDead()
+	g.overdue = g.overdue || kill
 	g.mu.Unlock()
 	if term {
 		g.terminate()

@@ -68,6 +68,30 @@ func TestLeftoversKill(t *testing.T) {
 	})
 }
 
+// A guardian that gets no processor for a while is late with the leftovers, and is not killed for that: with it the
+// lock would go, and the outcome of a run that had succeeded. No lease is about to end here.
+func TestALateGuardianKeepsTheLock(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		run, lock := newRun(t), openLock(t)
+		p := start(t, Spec{Args: shell(run, "(trap '' TERM; sleep 300) & exit 0"), RunID: run, Locks: []*os.File{lock}, HoldLocks: true,
+			Leftovers: Kill, LeftoverGrace: 200 * time.Millisecond, Deadline: in(time.Hour, 2*time.Hour), ungrouped: ungrouped})
+		release(lock)
+		if x := within(t, "exit", soon, p.Exited()); x.Status != 0 || x.Err != nil {
+			t.Errorf("%+v", x)
+		}
+		for late := time.Now().Add(1500 * time.Millisecond); time.Now().Before(late); time.Sleep(time.Millisecond) {
+			p.guardian.signal(syscall.SIGSTOP)
+		}
+		p.guardian.signal(syscall.SIGCONT)
+		within(t, "empty", soon, p.Empty())
+		if !locked(t, lock.Name()) {
+			t.Error("the lock is free before its release")
+		}
+		p.Release()
+		within(t, "reaped", soon, p.Reaped())
+	})
+}
+
 func TestLeftoversLeave(t *testing.T) {
 	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run, lock := newRun(t), openLock(t)
