@@ -158,7 +158,7 @@ coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		markNeeds(cmd, args)
-		return notEmpty(cmd, args)
+		return valued(cmd, args)
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		var bad *pflag.InvalidValueError
@@ -187,9 +187,10 @@ coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 	return group(root, newMan())
 }
 
-// notEmpty refuses a flag or an argument that is empty: it comes of a variable that is not set, and would be taken for
-// one that was left out, so that a key excludes nobody, or a worker takes every kind of task.
-func notEmpty(cmd *cobra.Command, args []string) (err error) {
+// valued refuses a flag or an argument that is empty: it comes of a variable that is not set, and would be taken for
+// one that was left out, so that a key excludes nobody, or a worker takes every kind of task. It also refuses a flag
+// whose value was left out, so that it has taken the next flag for one.
+func valued(cmd *cobra.Command, args []string) (err error) {
 	const cure = "is empty, perhaps because a variable is not set: give a value, or leave it out"
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		given := []string{f.Value.String()}
@@ -198,6 +199,12 @@ func notEmpty(cmd *cobra.Command, args []string) (err error) {
 		}
 		if err == nil && (len(given) == 0 || slices.Contains(given, "")) {
 			err = fmt.Errorf("%w: --%s %s", errUsage, f.Name, cure)
+		}
+		for _, v := range given {
+			name, _, _ := strings.Cut(strings.TrimPrefix(v, "--"), "=")
+			if err == nil && strings.HasPrefix(v, "--") && cmd.Flags().Lookup(name) != nil {
+				err = fmt.Errorf("%w: --%s needs a value, and what follows it is the flag --%s", errUsage, f.Name, name)
+			}
 		}
 	})
 	own := args
