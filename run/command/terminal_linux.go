@@ -47,14 +47,15 @@ func (p *Process) takeTerminal() {
 
 // putBack gives the terminal the modes that it had before a command that did not end by itself, and so could not put
 // them back. Those that a command has left by its own end are its own business, as under a shell. Another group in the
-// foreground has modes of its own.
+// foreground has modes of its own. It does not wait for what was printed: a terminal that nobody reads would hold the
+// lease for ever.
 func (p *Process) putBack() {
 	if p.modes == nil || !p.cut.Load() {
 		return
 	}
 	fd := int(p.terminal.Fd())
 	if front, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil && front == unix.Getpgrp() {
-		_ = unix.IoctlSetTermios(fd, unix.TCSETSW, p.modes)
+		_ = unix.IoctlSetTermios(fd, unix.TCSETS, p.modes)
 	}
 }
 

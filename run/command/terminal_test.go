@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -218,6 +219,50 @@ func TestTheTerminalsModesArePutBack(t *testing.T) {
 			}
 			s.goesOn()
 		})
+	}
+}
+
+// A terminal that nobody reads, with a process that waits to write to it, holds up neither the command's end nor its
+// modes.
+// Holds: promise 26.
+func TestAStalledTerminalHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	run := newRun(t)
+	s := seated(t, run, false, shell(run, "read go; stty -echo -icanon -isig; echo u\"\"p; while :; do sleep 0.02; done")...)
+	before := s.modes()
+	s.sees("guards ")
+	s.types("go\n")
+	s.sees("up")
+	var name string
+	raw, err := s.keys.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			n, _ := unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+			name = "/dev/pts/" + strconv.Itoa(n)
+		})
+	}
+	fd, opened := unix.Open(name, unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil || opened != nil {
+		t.Fatal(err, opened)
+	}
+	t.Cleanup(func() { s.keys.Close() }) // upon which nobody waits for it any more
+	var written atomic.Int64
+	go func() {
+		for {
+			if n, err := unix.Write(fd, make([]byte, 1024)); err != nil || n == 0 {
+				return
+			}
+			written.Add(1)
+		}
+	}()
+	for last := int64(0); written.Load() == 0 || written.Load() != last; time.Sleep(200 * time.Millisecond) {
+		last = written.Load()
+	}
+	signal(t, s.Process.Pid, stopIt)
+	for end := time.Now().Add(soon); s.modes() != before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the modes are not back")
+		}
 	}
 }
 

@@ -188,11 +188,11 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 		}
 		return all, nil
 	}
-	var last int64
-	if err := f.scan("last_subqueue", nil, &last); err != nil {
+	var first, last int64
+	if err := f.scan("subqueues_range", []any{name}, &first, &last); err != nil {
 		return nil, err
 	}
-	return f.drawn(name, rand.Int64N(last+1))
+	return f.drawn(name, first+rand.Int64N(last-first+1))
 }
 
 // drawPause is when a fetch is to look again that has found nothing in the sub-queues that it has drawn.

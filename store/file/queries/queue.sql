@@ -51,9 +51,10 @@ SELECT l.id, l.queue, l.kind FROM next JOIN dibs_subqueues l ON l.id = next.id
 -- A sub-queue by its name.
 SELECT id, queue, kind FROM dibs_subqueues WHERE queue = ? AND kind = ?
 
--- name: last_subqueue
--- The largest number of a sub-queue.
-SELECT coalesce(max(id), 0) FROM dibs_subqueues
+-- name: subqueues_range
+-- The least and the largest number of a queue's sub-queues.
+SELECT coalesce((SELECT min(id) FROM dibs_subqueues INDEXED BY dibs_subqueues_of WHERE queue = ?1), 0),
+  coalesce((SELECT max(id) FROM dibs_subqueues INDEXED BY dibs_subqueues_of WHERE queue = ?1), 0)
 
 -- name: task_columns
 -- What is read of a task; Go appends which one.
