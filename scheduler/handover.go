@@ -50,17 +50,34 @@ func (x *execution) unstarted(ctx context.Context, rec run.Record) (_ run.Record
 // says so counts as a try. It is under a lease of its own: nobody who holds the job's key waits, or stops, for it.
 func (x *execution) unasked(ctx context.Context, fault error) Result {
 	x.fault = fmt.Errorf("the condition (when): %w", fault)
-	l, err := x.b.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: x.b.Self})
-	if err != nil {
-		return x.refuse(ctx, refusedStart(err))
+	l, rec, res := x.begin(ctx, x.beginAside)
+	switch {
+	case l == nil && res.anew != nil:
+		return res
+	case l == nil:
+		if res.Outcome == run.Unavailable {
+			res.Reason = fmt.Sprintf("nothing was executed: %s; nor could that be recorded: %s", x.fault, res.Reason)
+		}
+		res = x.refuse(ctx, res)
+		res.fault = x.fault
+		return res
+	}
+	rec.Outcome, rec.Ended = run.Unavailable, rec.Started
+	return x.finish(ctx, l, rec)
+}
+
+// beginAside is one try to record the start of a run under a lease of its own.
+func (x *execution) beginAside(ctx context.Context) (*lease.Lease, run.Record, Result) {
+	l, res := got(x.b.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: x.b.Self}))
+	if l == nil {
+		return nil, run.Record{}, res
 	}
 	rec, res, ok := x.start(ctx, l)
 	if !ok {
 		_ = l.Release(ctx)
-		return x.refuse(ctx, res)
+		return nil, run.Record{}, res
 	}
-	rec.Outcome, rec.Ended = run.Unavailable, rec.Started
-	return x.finish(ctx, l, rec)
+	return l, rec, Result{}
 }
 
 // forOthers reports whether other servers may start the tick, and have the time of a sweep for it.

@@ -116,7 +116,7 @@ func (r *restorer) compare(ctx context.Context, names []string, lossy bool) erro
 				r.renewed = true
 			}
 		// Nobody takes a row away but a loss: a job that is removed keeps its row, which says so.
-		case e.is(e.whole.Spec.Definition()) && (!found || lossy && e.outlived(k)):
+		case e.is(e.whole.Spec.Definition()) && (!found || e.outlived(k)):
 			req, err := r.again(ctx, e, k, found)
 			if err != nil {
 				return err

@@ -234,7 +234,8 @@ func (x *execution) run(ctx context.Context) Result {
 	}
 	x.previous = x.lookUpPrevious()
 	defer x.previous.drop()
-	l, rec, res := x.begin(ctx)
+	begun := x.b.now()
+	l, rec, res := x.begin(ctx, func(ctx context.Context) (*lease.Lease, run.Record, Result) { return x.beginOnce(ctx, begun) })
 	if l == nil && res.anew != nil {
 		return res
 	}
@@ -263,10 +264,10 @@ func (x *execution) run(ctx context.Context) Result {
 }
 
 // begin gets the lease and records the start under it, or returns what happens to the tick instead. While the store
-// keeps a tick from being started, begin tries again until its time is up.
-func (x *execution) begin(ctx context.Context) (*lease.Lease, run.Record, Result) {
-	for begun := x.b.now(); ; {
-		l, rec, res := x.beginOnce(ctx, begun)
+// keeps a tick from being started, begin tries once again until its time is up.
+func (x *execution) begin(ctx context.Context, once func(context.Context) (*lease.Lease, run.Record, Result)) (*lease.Lease, run.Record, Result) {
+	for {
+		l, rec, res := once(ctx)
 		if l != nil || !res.again || !x.b.now().Before(x.lastStart()) {
 			return l, rec, res
 		}

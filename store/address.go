@@ -233,14 +233,14 @@ func (c Config) Loopback() bool {
 	if c.URL == nil {
 		return false
 	}
-	hosts := strings.Split(c.URL.Host, ",")
-	q := c.URL.Query()
+	hosts, q := strings.Split(c.URL.Host, ","), c.URL.Query()
+	postgres := strings.HasPrefix(c.URL.Scheme, "postgres")
 	switch {
 	case q.Get("socket") != "":
 		return true
-	case c.URL.Host == "" && q.Get("host") != "":
+	case q.Get("host") != "" && (postgres || c.URL.Host == ""): // PostgreSQL's client takes the parameter first
 		hosts = strings.Split(q.Get("host"), ",")
-	case c.URL.Host == "" && strings.HasPrefix(c.URL.Scheme, "postgres"):
+	case postgres && c.URL.Hostname() == "":
 		if q.Has("service") || os.Getenv("PGSERVICE") != "" {
 			return false
 		}

@@ -215,10 +215,11 @@ func die(sig syscall.Signal) {
 }
 
 // dieOf ends this process by a signal, as it would have without a handler: a shell ends its loop, or its script, only
-// if the command that it waits for died of the interrupt. A signal that was ignored from the start does nothing.
+// if the command that it waits for died of the interrupt. A signal that was ignored from the start does nothing, nor
+// does one that has no handler in process 1 of a container.
 func dieOf(sig syscall.Signal) {
 	signal.Reset(sig)
-	if signal.Ignored(sig) || syscall.Kill(os.Getpid(), sig) != nil {
+	if os.Getpid() == 1 || signal.Ignored(sig) || syscall.Kill(os.Getpid(), sig) != nil {
 		return
 	}
 	time.Sleep(time.Second) // it is on its way

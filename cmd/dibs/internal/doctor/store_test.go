@@ -180,6 +180,9 @@ func TestLoopbackByTheEnvironment(t *testing.T) {
 		{"postgres:///app", "PGSERVICE", "fleet", false},
 		{"postgres:///app?service=fleet", "PGHOST", "", false},
 		{"postgres://localhost/app", "PGHOST", "db.internal", true},
+		{"postgres://u@:5433/app", "PGHOST", "db.internal", false},
+		{"postgres://localhost/app?host=db.internal", "PGHOST", "", false},
+		{"postgres://db.internal/app?host=127.0.0.1", "PGHOST", "", true},
 		{"mysql:///app", "PGHOST", "db.internal", true},
 	} {
 		t.Setenv("PGHOST", "")
