@@ -105,25 +105,34 @@ func TestATickThatNoHostCanStartEndsWithTheReason(t *testing.T) {
 	}
 }
 
-// A condition that a host cannot ask is no: the tick goes to a server that can ask it.
+// A condition that a host cannot ask is no: the tick goes to a server that can ask it, also if the store is silent for
+// a moment just then.
 // Holds: T2, T5.
 func TestAConditionThatAHostCannotAskGoesToAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		a, b := w.host(1, 0), w.host(2, 0)
-		ill := newJob(t, "* * * * *", w.target(time.Second), nil)
-		ill.When = func(context.Context) (bool, error) { return false, syscall.ENFILE }
-		a.start(t, ill)
-		b.start(t, newJob(t, "* * * * *", w.target(time.Second), nil))
-		time.Sleep(20*time.Minute + 50*time.Second)
-		a.stop()
-		b.stop()
-		for _, r := range w.history() {
-			if r.Outcome != run.Succeeded {
-				t.Errorf("tick %s: %s, %q", r.At, r.Outcome, r.Reason)
+	for _, silence := range []time.Duration{0, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			a, b := w.host(1, 0), w.host(2, 0)
+			ill := newJob(t, "* * * * *", w.target(time.Second), nil)
+			ill.When = func(context.Context) (bool, error) {
+				if silence > 0 {
+					a.cut(true)
+					time.AfterFunc(silence, func() { a.cut(false) })
+				}
+				return false, syscall.ENFILE
 			}
-		}
-	})
+			a.start(t, ill)
+			b.start(t, newJob(t, "* * * * *", w.target(time.Second), nil))
+			time.Sleep(20*time.Minute + 50*time.Second)
+			a.stop()
+			b.stop()
+			for _, r := range w.history() {
+				if r.Outcome != run.Succeeded {
+					t.Errorf("silent for %s: tick %s: %s, %q", silence, r.At, r.Outcome, r.Reason)
+				}
+			}
+		})
+	}
 }
 
 // If no server can ask for the condition, the tick ends with the reason, in a run that counts as a try, and never as
