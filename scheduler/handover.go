@@ -201,8 +201,10 @@ func (b *brakes) left(job string) time.Duration {
 // try is the same for one that would start a tick now: after a pause it returns 0 to one caller.
 func (b *brakes) try(job string) time.Duration {
 	of := b.of(job)
-	if of != nil && of.Left() > 0 {
-		return of.Left() // it must not use up the host's one try
+	if of != nil {
+		if left := of.Left(); left > 0 {
+			return left // it must not use up the host's one try
+		}
 	}
 	left := b.host.Try()
 	if left == 0 && of != nil {

@@ -53,10 +53,10 @@ func (g *guard) setTimer() error {
 		last = g.kill + g.patience
 	}
 	if g.stop != 0 {
-		last = earliest(last, g.stop+unhurried)
+		last = earliest(last, g.stop+Unhurried)
 	}
 	if g.doomed && !g.empty {
-		patience := unhurried
+		patience := Unhurried
 		if g.overdue {
 			patience = g.patience
 		}
@@ -81,9 +81,9 @@ func LastResort(term, kill time.Duration) time.Duration {
 	return min((kill-term)/10, most)
 }
 
-// unhurried is the same where no lease is about to end: on a machine that is short of processors, a guardian that is
-// only late keeps the lock, and with it the outcome of its run.
-const unhurried = 5 * time.Second
+// Unhurried is the same where no lease is about to end, for guardian and supervisor: on a machine that is short of
+// processors, a guardian that is only late keeps the lock, and with it the outcome of its run.
+const Unhurried = 5 * time.Second
 
 // armTime is how long a guardian waits for its first message.
 const armTime = time.Minute

@@ -165,7 +165,11 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 		return err
 	}
 	at = at.Add(-rand.N(time.Millisecond)).Truncate(time.Microsecond) // two copies seldom say the same
-	for steps := 0; !m.registered || at.Sub(m.beat) >= beatEvery; steps++ {
+	// A heartbeat comes before a change: alone, it tells that the store has lost the row, which a change makes anew.
+	due := func() bool {
+		return at.Sub(m.beat) >= beatEvery || m.host.Definition != definition && m.beat.Before(at)
+	}
+	for steps := 0; !m.registered || due(); steps++ {
 		switch {
 		case steps > 8:
 			return errors.New("others report to the shared store as this host all the time")

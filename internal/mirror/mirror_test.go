@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -430,6 +431,30 @@ func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
 		h.pass()
 		if got := ids(h); len(got) != 1 || got[h.backend.Self.Host] != id {
 			t.Errorf("the hosts are %v, want %s alone", got, id)
+		}
+	})
+}
+
+// So does one that forgot it just before a job of the host changed: the change makes no row anew that hides the loss.
+// Holds: H1.
+func TestAChangeHidesNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.New(memory.Options{})
+		h := newHost(t, "a", shared)
+		change := func(definition string) {
+			t.Helper()
+			def := tick.JobRequest{Name: "app/j", Definition: definition, Since: time.Now().UTC().Truncate(time.Second)}
+			if _, err := h.backend.Ticks.SetJobs(t.Context(), []tick.JobRequest{def}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change("{}")
+		h.pass()
+		time.Sleep(5 * time.Second)
+		shared.Forget()
+		change(`{"schedule":"@hourly"}`)
+		if err := h.Pass(t.Context()); err == nil || !strings.Contains(err.Error(), "forgotten this host") {
+			t.Errorf("the pass ended with %v", err)
 		}
 	})
 }

@@ -74,8 +74,7 @@ func (b *bounds) stop(at time.Duration) {
 	b.set()
 }
 
-// set sets timer and alarm. A stopped process is continued only where its guardian, which was to act
-// before, may have been killed as the last resort.
+// set sets timer and alarm. A stopped process is continued only where its guardian has had the time to act before.
 func (b *bounds) set() {
 	if b.over {
 		return
@@ -132,7 +131,7 @@ func (p *Process) enforce() {
 				idle = time.Time{}
 			case idle.IsZero():
 				idle = time.Now()
-			case time.Since(idle) > patience:
+			case time.Since(idle) > guardian.Unhurried, p.overdue.Load() && time.Since(idle) > patience:
 				p.killGuards()
 			}
 			select {

@@ -47,11 +47,6 @@ func (d *db) run(ctx context.Context, what string, steps ...step) error {
 	if err == nil {
 		return nil
 	}
-	if refused(err, "25006") {
-		if why := d.readOnly(ctx); why != nil {
-			err = why
-		}
-	}
 	return d.fail(what, err)
 }
 

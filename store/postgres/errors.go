@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-run/dibs/lease"
@@ -17,7 +15,7 @@ var (
 	// errReadOnly is why a server that is no standby takes no writes.
 	errReadOnly = errors.New("the server is no standby, but transactions on this connection are read-only: default_transaction_read_only is on, for its role, its database, " +
 		"the server or the connection itself; where it was set, set it to off (ALTER ROLE … or ALTER DATABASE … SET default_transaction_read_only = off), and reconnect the pooler or the pool")
-	// errNoWrites is said of a transaction in which nobody can ask which of the two it is.
+	// errNoWrites is said later: which of the two it is, only this very connection could tell, and it may be gone.
 	errNoWrites = errors.New("the transaction is read-only: begin one that may write; or default_transaction_read_only is on (ALTER ROLE … or ALTER DATABASE … SET " +
 		"default_transaction_read_only = off), or the server is a standby (use the primary's address)")
 	// errRecord is wrapped when a record cannot be read.
@@ -35,20 +33,6 @@ func (d *db) fail(what string, err error) error {
 		return d.refusal(what, refused)
 	}
 	return fmt.Errorf("postgres store %s: %s: %w: %w", d.address, what, lease.ErrUnavailable, err)
-}
-
-// readOnly says why the server refused a write, for which it gives one code: it asks once more. Nil: it got no answer.
-func (d *db) readOnly(ctx context.Context) error {
-	var standby bool
-	var b pgx.Batch
-	do("SELECT pg_is_in_recovery()").each(func(rows pgx.Rows) error { return rows.Scan(&standby) }).queue(&b)
-	switch err := d.send(ctx, &b); {
-	case err != nil:
-		return nil
-	case standby:
-		return errStandby
-	}
-	return errReadOnly
 }
 
 func (d *db) refusal(what string, e *pgconn.PgError) error {

@@ -47,7 +47,7 @@ func Lock(ctx context.Context, dir string) (unlock func(), err error) {
 // the user have the same one.
 //
 // Without such a home, or if it takes no file of this process (root's, on a network's file system), root locks a file
-// in runDir. Root and the user lock one in /var/tmp too, to keep each other out. What somebody else put there keeps
+// in runDir. A user without one locks a file in /var/tmp, and root that one too. What somebody else put there keeps
 // nobody out: root removes it, and a user, who cannot, goes on without a lock. The table is then only compared before
 // and after it is written.
 func LockUser(ctx context.Context, name string, uid int, home string) (unlock func(), err error) {

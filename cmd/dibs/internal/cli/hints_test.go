@@ -41,8 +41,9 @@ func TestTheZoneOfTZ(t *testing.T) {
 			"":                                   "Asia/Tokyo",
 			":/usr/share/zoneinfo/Europe/Berlin": "Europe/Berlin",
 			"/usr/share/zoneinfo/posix/Europe/Berlin": "Europe/Berlin",
-			":Nowhere/Land": "",
-			":/etc/passwd":  "",
+			"posix/Europe/Berlin":                     "Europe/Berlin",
+			":Nowhere/Land":                           "",
+			":/etc/passwd":                            "",
 			"/usr/share/zoneinfo/../../../etc/passwd": "",
 			"CET-1CEST,M3.5.0,M10.5.0/3":              "",
 		} {

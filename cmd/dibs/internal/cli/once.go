@@ -89,11 +89,13 @@ const localtime = "/etc/localtime"
 func zoneOfTZ(value string) string {
 	name := strings.TrimPrefix(value, ":")
 	if path.IsAbs(name) {
-		if _, zone, is := strings.Cut(name, "/zoneinfo/"); is {
-			name = databaseName(zone)
+		_, zone, is := strings.Cut(name, "/zoneinfo/")
+		if !is {
+			return name
 		}
+		name = zone
 	}
-	return name
+	return databaseName(name)
 }
 
 // fire runs what the plan says, once per whatever it says.
