@@ -91,3 +91,13 @@ func TestABrokenLeaseAsksForNothing(t *testing.T) {
 		t.Errorf("%+v; it said %q", r, out.got.String())
 	}
 }
+
+// The first of a deadline and a Stop counts, whichever it is.
+func TestTheFirstBoundCounts(t *testing.T) {
+	for _, c := range []struct{ kill, stop, want time.Duration }{{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {1, 2, 1}, {2, 1, 1}, {2, 2, 2}} {
+		b := bounds{deadline: Deadline{Kill: c.kill}, stopAt: c.stop}
+		if got := b.first(); got != c.want {
+			t.Errorf("of a kill at %d and a stop at %d: %d, want %d", c.kill, c.stop, got, c.want)
+		}
+	}
+}

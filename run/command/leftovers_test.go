@@ -3,6 +3,7 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/guardian"
 )
 
 // Rule L7: the main process's exit fixes the outcome; the lease lasts until its group is empty.
@@ -132,6 +135,9 @@ func TestLocksAreHeldUntilReleased(t *testing.T) {
 	}
 	if !locked(t, lock.Name()) {
 		t.Error("the lock is free before its release")
+	}
+	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.guardian.pid)); err != nil || strings.TrimSpace(string(name)) != guardian.Name {
+		t.Errorf("the guardian, which waits for the release alone, is called %q, %v", name, err)
 	}
 	p.Release()
 	within(t, "reaped", soon, p.Reaped())
