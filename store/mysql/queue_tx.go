@@ -165,8 +165,11 @@ func (x *Tx) do(ctx context.Context, step func(*txn) error) (err error) {
 	default:
 		end.add("drop-savepoint")
 	}
-	end.add("set-wait", waited)
-	return errors.Join(x.q.explain(err), x.q.explain(x.send(context.WithoutCancel(ctx), end, nil)))
+	ctx = context.WithoutCancel(ctx)
+	ended := x.send(ctx, end, nil)
+	// Whatever came of that, the session is the caller's.
+	back := x.send(ctx, new(packet).add("set-wait", waited), nil)
+	return errors.Join(x.q.explain(err), x.q.explain(ended), x.q.explain(back))
 }
 
 // isolated checks, once, that the transaction is READ COMMITTED and that its namespace exists.
