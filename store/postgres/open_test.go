@@ -133,7 +133,7 @@ func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, errStandby) {
+	if !errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "use the primary's address") {
 		t.Errorf("a caller's connection to a standby: %v", err)
 	}
 	one[bool](t, superuser(t, srv.URL), "SELECT pg_promote()")
