@@ -263,8 +263,8 @@ func (x *execution) run(ctx context.Context) Result {
 	return x.finish(ctx, l, rec)
 }
 
-// begin gets the lease and records the start under it, or returns what happens to the tick instead. While the store
-// keeps a tick from being started, begin tries once again until its time is up.
+// begin calls once, which gets a lease and records the start under it, or returns what happens to the tick instead.
+// While the store keeps a tick from being started, begin calls it again, until the tick's time is up.
 func (x *execution) begin(ctx context.Context, once func(context.Context) (*lease.Lease, run.Record, Result)) (*lease.Lease, run.Record, Result) {
 	for {
 		l, rec, res := once(ctx)

@@ -32,3 +32,34 @@ func TestReach(t *testing.T) {
 		}
 	}
 }
+
+// An address of PostgreSQL may leave its host to the environment.
+func TestLoopbackByTheEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		address, name, value string
+		local                bool
+	}{
+		{"postgres:///app", "PGHOST", "", true},
+		{"postgres:///app", "PGHOST", "/run/postgresql", true},
+		{"postgres:///app", "PGHOST", "db.internal", false},
+		{"postgres:///app", "PGHOST", "localhost,db.internal", false},
+		{"postgres:///app", "PGSERVICE", "fleet", false},
+		{"postgres:///app?service=fleet", "PGHOST", "", false},
+		{"postgres://localhost/app", "PGHOST", "db.internal", true},
+		{"postgres://u@:5433/app", "PGHOST", "db.internal", false},
+		{"postgres://localhost/app?host=db.internal", "PGHOST", "", false},
+		{"postgres://db.internal/app?host=127.0.0.1", "PGHOST", "", true},
+		{"mysql:///app", "PGHOST", "db.internal", true},
+	} {
+		t.Setenv("PGHOST", "")
+		t.Setenv("PGSERVICE", "")
+		t.Setenv(c.name, c.value)
+		parsed, err := store.Parse(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parsed.Loopback() != c.local {
+			t.Errorf("%s with %s=%s: local is %t", c.address, c.name, c.value, !c.local)
+		}
+	}
+}

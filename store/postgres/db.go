@@ -43,11 +43,10 @@ func (d *db) run(ctx context.Context, what string, steps ...step) error {
 	for _, s := range steps {
 		s.queue(&b)
 	}
-	err := d.send(ctx, &b)
-	if err == nil {
-		return nil
+	if err := d.send(ctx, &b); err != nil {
+		return d.fail(what, err)
 	}
-	return d.fail(what, err)
+	return nil
 }
 
 // queue adds the step to a batch.

@@ -291,7 +291,9 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 		if signals.untouched() {
 			interruptGroup(rep.status - 128)
 		}
-		interrupted = rep.status == 128+int(syscall.SIGINT)
+		if whole && rep.status == 128+int(syscall.SIGINT) {
+			interrupted = true
+		}
 	}
 	return r.status(rep)
 }
