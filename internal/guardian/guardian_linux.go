@@ -59,6 +59,7 @@ type guard struct {
 	term, kill, stop time.Duration
 	patience         time.Duration // LastResort of term and kill
 	termed           bool          // the deadline has passed
+	told             bool          // everything was sent TERM
 	byDeadline       bool          // … while the main process lived
 	overdue          bool          // … and the time to kill as well
 	doomed           bool          // everything is being killed

@@ -17,7 +17,7 @@ const (
 	Arm Kind = iota + 1
 	// Extend moves the deadline to Term and Kill.
 	Extend
-	// Stop kills at the instant Kill what is left; the supervisor itself has told everything to terminate.
+	// Stop terminates everything now, unless that was done before, and kills at the instant Kill what is left.
 	Stop
 	// KillAll kills everything now.
 	KillAll

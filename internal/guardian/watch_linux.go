@@ -122,6 +122,7 @@ func (g *guard) obey(m Message) {
 		g.mu.Lock()
 		g.stop = earliest(g.stop, m.Kill)
 		g.mu.Unlock()
+		g.terminate()
 	case KillAll:
 		g.doom()
 	case Release:
@@ -171,11 +172,12 @@ func (g *guard) keepDeadline(now time.Duration) {
 // after it while this process was stopped. The caller has the mutex, so that the number is not another's.
 func (g *guard) mainDead() bool { return g.ended || g.main != 0 && isDead(g.main) }
 
-// terminate sends TERM to everything.
+// terminate sends TERM to everything, once, whoever asks for it: a second one makes many programs give up at once.
 func (g *guard) terminate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.main != 0 {
+	if g.main != 0 && !g.told {
+		g.told = true
 		g.tree().Terminate(g.main, !g.ended)
 	}
 }

@@ -221,6 +221,52 @@ func TestStopKillsAfterGrace(t *testing.T) {
 	})
 }
 
+// To many programs a second SIGTERM means to give up at once: a command gets one, although a loss by silence is seen
+// by its guardian and by its supervisor.
+// Holds: promise 14.
+func TestEverybodyIsToldOnce(t *testing.T) {
+	ways := map[string][2]func(*Process, time.Duration){}
+	deadline := func(p *Process, kill time.Duration) {
+		_ = p.Extend(Deadline{Term: 1, Kill: clock.System.Boot() + kill})
+	}
+	for name, first := range map[string]func(*Process, time.Duration){"deadline": deadline, "stop": (*Process).Stop} {
+		ways[name+", deadline"] = [2]func(*Process, time.Duration){first, deadline}
+		ways[name+", stop"] = [2]func(*Process, time.Duration){first, (*Process).Stop}
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := newRun(t)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			p := start(t, Spec{Args: []string{os.Args[0], "count", "first", run}, RunID: run, Stdout: w})
+			w.Close()
+			lines, seen := bufio.NewScanner(r), map[string]int{}
+			await := func(line string) {
+				for seen["first "+line] == 0 || seen["second "+line] == 0 {
+					if !lines.Scan() {
+						t.Fatalf("it ended after %v", seen)
+					}
+					seen[lines.Text()]++
+				}
+			}
+			await("up")
+			way[0](p, time.Hour)
+			await("term")
+			way[1](p, time.Second/2) // what is told again until then is counted
+			for lines.Scan() {
+				seen[lines.Text()]++
+			}
+			if seen["first term"] != 1 || seen["second term"] != 1 {
+				t.Errorf("%v", seen)
+			}
+		})
+	}
+}
+
 func TestStopWakesTheStoppedAndReachesWhoDetached(t *testing.T) {
 	bothWays(t, func(t *testing.T, ungrouped bool) {
 		run := newRun(t)

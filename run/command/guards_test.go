@@ -113,6 +113,7 @@ func TestARefusalEndsTheGrace(t *testing.T) {
 	_, kill := l.Deadlines()
 	go func() {
 		<-l.Lost()
+		time.Sleep(3 * lookAgain) // the first looks find no refusal
 		if _, err := st.Break(context.Background(), lease.Ref{Key: "app/j"}, lease.Broken{By: "ann", Why: "a test", Now: true}); err != nil {
 			t.Error(err)
 		}

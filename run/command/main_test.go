@@ -43,6 +43,8 @@ var parts = map[string]func([]string){
 	"hop":       hop,
 	"sit":       sit,
 	"join":      join,
+	"count":     count,
+	"inherit":   inherit,
 	"pass":      pass,
 	"starve":    starve,
 }
@@ -54,6 +56,24 @@ func detach(args []string) {
 	if err := c.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// count tells each TERM that it gets, and ends by none. It leaves behind, in a session of its own, one that does the
+// same.
+func count(args []string) {
+	terms := make(chan os.Signal, 10)
+	ossignal.Notify(terms, syscall.SIGTERM)
+	if args[0] == "first" {
+		c := exec.Command(os.Args[0], "count", "second", args[1])
+		c.SysProcAttr, c.Stdout = &syscall.SysProcAttr{Setsid: true}, os.Stdout
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(args[0], "up")
+	for range terms {
+		fmt.Println(args[0], "term")
 	}
 }
 

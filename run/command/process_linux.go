@@ -58,16 +58,14 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	}
 }
 
-// Stop sends SIGTERM to the command and everything that it started, and SIGKILL after grace to what is left. It
-// returns at once; Empty tells when all are gone. A second call can only shorten the grace.
+// Stop has the guardian send SIGTERM to the command and everything that it started, unless a passed deadline or an
+// earlier call had it do so before; what is left after grace gets SIGKILL. It returns at once; Empty tells when all
+// are gone. A second call can only shorten the grace.
 func (p *Process) Stop(grace time.Duration) {
 	p.cutOff()
 	at := max(clock.System.Boot()+grace, 1)
 	p.bounds.stop(at)
 	_ = p.send(guardian.Message{Kind: guardian.Stop, Kill: at}) // without a guardian all are killed anyway
-	if !p.isEmpty() {
-		p.tree().Terminate(p.pid, !p.told.Load())
-	}
 }
 
 // Kill kills the command and everything that it started. It returns at once; Empty tells when all are gone.

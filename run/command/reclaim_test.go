@@ -258,3 +258,35 @@ func TestLeftoversOfAReleasedLeaseLive(t *testing.T) {
 		killOrphaned(t, h)
 	})
 }
+
+// Processes that were born in the clock tick of their supervisor (1/100 s) are its own.
+func TestTheHoldersOwnClockTickCounts(t *testing.T) {
+	t.Parallel()
+	h, run := orphans(t, true, func(h lease.Holder) {
+		all, err := proc.All()
+		if err != nil {
+			t.Fatal(err)
+		}
+		guards := func() []proc.Stat { return guardsOf(all, h) }
+		for _, g := range guards() {
+			h.Start = max(h.Start, g.Start)
+		}
+		if found := guards(); len(found) == 0 {
+			t.Error("the younger of its guards is not seen")
+		}
+	})
+	all, err := proc.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	young := h
+	for _, s := range all {
+		if ofRun(s.PID, run) == yes {
+			young.Start = max(young.Start, s.Start)
+		}
+	}
+	if WorkGone(testKey, young) {
+		t.Error("said to be gone beside the youngest of the work")
+	}
+	killOrphaned(t, h)
+}
