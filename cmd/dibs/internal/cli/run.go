@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,6 +33,7 @@ type runOptions struct {
 	contendedExit                                 int
 	quiet, noOutput                               bool
 	pings, args                                   []string
+	dashed                                        bool // there is a -- before args
 }
 
 const runHelp = `Run a command under a lease: at most one process in the whole fleet holds the key at a time.
@@ -71,7 +73,7 @@ func newRun(e env) *cobra.Command {
 	o := runOptions{}
 	cmd := &cobra.Command{Use: "run --key KEY [flags] -- COMMAND [ARG…]", Short: "Run a command under a lease", Long: runHelp, Example: runExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.args = args
+			o.args, o.dashed = args, cmd.ArgsLenAtDash() >= 0
 			return runRun(cmd.Context(), e, o)
 		}}
 	f := cmd.Flags()
@@ -96,6 +98,16 @@ func newRun(e env) *cobra.Command {
 	return cmd
 }
 
+// misplaced finds a --key between the first word and a --, both of which a command's own arguments hardly have.
+func misplaced(args []string) string {
+	dash := max(slices.Index(args, "--"), 0)
+	key := slices.IndexFunc(args[:dash], func(a string) bool { return a == "--key" || strings.HasPrefix(a, "--key=") })
+	if key < 0 {
+		return ""
+	}
+	return args[key]
+}
+
 // plan is a checked command line.
 type plan struct {
 	runOptions
@@ -116,6 +128,10 @@ func (o runOptions) check() (plan, error) {
 	p := plan{runOptions: o, cron: underCron()}
 	if len(o.args) == 0 {
 		return p, errors.New("no command; write it after --, as in: dibs run --key KEY -- COMMAND")
+	}
+	if f := misplaced(o.args); f != "" && !o.dashed {
+		return p, fmt.Errorf("%s comes after the word %q; flags come first, as in: dibs run --key KEY -- COMMAND "+
+			"(if it is the command's own, write -- before the command)", f, o.args[0])
 	}
 	err := p.flags() // what can be judged without a store
 	if err != nil {
