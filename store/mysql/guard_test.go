@@ -55,6 +55,22 @@ var neighbours = []string{
 	`INSERT INTO dibs_outputs (ns, run_id, at, output) SELECT $1, CONCAT('b', seq), 0, 'x' FROM seq_1_to_n`,
 	`INSERT INTO dibs_events (ns, id, at, kind, job, run_id) SELECT $1, CONCAT(k, seq), a + seq, 'k', CONCAT(j, seq % (n DIV 30)), CONCAT(k, seq)
 	 FROM seq_1_to_n JOIN (SELECT 'z' k, 'zoo/j' j, $2 + 3000000 a UNION ALL SELECT 'b', 'aaa/j', $2 - 3600000000) x`,
+	// Applications, each with one job, its lease, a tick that has begun and a range.
+	`INSERT INTO dibs_leases (ns, lease_key, owner, token, holder, ttl, renewed, expires) SELECT $1, CONCAT(k, seq, '/j'), LPAD('', 32, '1'), 1, '{}', 15000000, $2, $2 + 1
+	 FROM seq_1_to_n JOIN (SELECT 'a' k UNION ALL SELECT 'z') x`,
+	`INSERT INTO dibs_jobs (ns, name, definition, generation, since, mark) SELECT $1, CONCAT(k, seq, '/j'), '{}', 1, 1, $2 - 86400000000 FROM seq_1_to_n JOIN (SELECT 'a' k UNION ALL SELECT 'z') x`,
+	`INSERT INTO dibs_ticks (ns, job, at, through, many, state, outcome) SELECT $1, CONCAT(k, seq, '/j'), $2 + t, IF(u = 0, 0, $2 + u), 0, s, o
+	 FROM seq_1_to_n JOIN (SELECT 'a' k UNION ALL SELECT 'z') x JOIN (SELECT -9000000 t, -1000000 u, 'closed' s, 'missed' o UNION ALL SELECT 0, 0, 'started', '') y`,
+	// Namespaces, each with what our busy job has, in the middle of its work.
+	`INSERT INTO dibs_leases (ns, lease_key, owner, token, holder, ttl, renewed, expires)
+	 SELECT CONCAT($1, '-', seq), 'app/busy', LPAD('', 32, '1'), 1, '{}', 15000000, $2, $2 + 1 FROM seq_1_to_n`,
+	`INSERT INTO dibs_jobs (ns, name, definition, generation, since, mark) SELECT CONCAT($1, '-', seq), 'app/busy', '{}', 1, 1, $2 - 86400000000 FROM seq_1_to_n`,
+	`INSERT INTO dibs_ticks (ns, job, at, state, lease_key, lease_owner, lease_token, claimed)
+	 SELECT CONCAT($1, '-', seq), 'app/busy', $2, 'started', 'app/busy', LPAD('', 32, '1'), 5, $2 FROM seq_1_to_n`,
+	`INSERT INTO dibs_ticks (ns, job, at, through, many, state, outcome) SELECT CONCAT($1, '-', seq), 'app/busy', $2 - 9000000, $2 - 1000000, 9, 'closed', 'missed' FROM seq_1_to_n`,
+	`INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, outcome, started, ended) SELECT CONCAT($1, '-', seq), 'b1', 'app/busy', 0, '', 0, '', $2, 0 FROM seq_1_to_n`,
+	`INSERT INTO dibs_outputs (ns, run_id, at, output) SELECT CONCAT($1, '-', seq), 'b1', 0, 'x' FROM seq_1_to_n`,
+	`INSERT INTO dibs_events (ns, id, at, kind, job, run_id) SELECT CONCAT($1, '-', seq), 'b1', $2, 'k', 'app/busy', 'b1' FROM seq_1_to_n`,
 }
 
 // crowd fills the tables of a namespace.
@@ -74,12 +90,12 @@ func fill(t *testing.T, db *counted, texts []string, ns string, since time.Time,
 	}
 }
 
-// uncrowd empties them, in steps that others can bear.
+// uncrowd empties them, and those beside it, in steps that others can bear.
 func uncrowd(db *counted, ns ...string) {
 	for _, table := range []string{"leases", "jobs", "ticks", "runs", "outputs", "events"} {
 		for _, of := range ns {
 			for n := int64(1); n > 0; {
-				r, err := db.pool.ExecContext(context.Background(), fmt.Sprintf("DELETE FROM dibs_%s WHERE ns = ? LIMIT 10000", table), []byte(of))
+				r, err := db.pool.ExecContext(context.Background(), fmt.Sprintf("DELETE FROM dibs_%s WHERE ns BETWEEN ? AND ? LIMIT 10000", table), []byte(of), []byte(of+"-~"))
 				if n = 0; err == nil {
 					n, _ = r.RowsAffected()
 				}

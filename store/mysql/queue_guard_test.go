@@ -128,6 +128,17 @@ const (
 	ofMany = 30
 )
 
+// namespaces are n others, each with a queue, a kind, workers, a limit, a pause, a rate and counts.
+var namespaces = []string{
+	`INSERT INTO dibs_task_subqueues (ns, queue, kind, salt) SELECT CONCAT($1, '-', seq), 'q', 'k', 0 FROM seq_1_to_n`,
+	`INSERT INTO dibs_task_workers (ns, owner, token, lease_key, host, does, ended) SELECT CONCAT($1, '-', i.seq), 'o', t.seq, 'k', '', '{}', t.seq - 1 FROM seq_1_to_n i JOIN seq_1_to_2 t`,
+	`INSERT INTO dibs_task_limits (ns, hash, limit_key, slots, declared) SELECT CONCAT($1, '-', i.seq), UNHEX(MD5(d.seq)), 'b', 1, d.seq - 1 FROM seq_1_to_n i JOIN seq_1_to_2 d`,
+	`INSERT INTO dibs_task_wakes (ns, hash, limit_key, slots) SELECT CONCAT($1, '-', seq), UNHEX(MD5(1)), 'b', 1 FROM seq_1_to_n`,
+	`INSERT INTO dibs_task_pauses (ns, queue, kind, since, until, by_, why) SELECT CONCAT($1, '-', seq), 'q', 'paused', $2, 0, 'me', '' FROM seq_1_to_n`,
+	`INSERT INTO dibs_task_rates (ns, kind, each_, burst) SELECT CONCAT($1, '-', seq), 'rated', 1, 1 FROM seq_1_to_n`,
+	`INSERT INTO dibs_task_counts SELECT CONCAT($1, '-', seq), $2 DIV 60000000, 'q', 'k', 'enqueued', 0, 1 FROM seq_1_to_n`,
+}
+
 // A fetch pays nothing for tasks that it cannot give, and no step grows with what there is (promise 26): the server
 // counts the rows.
 // Holds: promise 26.
@@ -164,6 +175,12 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	like(t, db, one(kindOf("nominee"), limitOf("n", 1)), n, map[string]string{"limited": "UNHEX(MD5(i))"})
 	like(t, db, one(func(s *task.Spec) { s.Kind, s.Queue = "elsewhere", "r" }), n, nil)
 	like(t, db, enqueue(t, elsewhere.Queue, spec())[0].ID, n, nil)
+	fill(t, s, namespaces, c.Namespace, time.Now(), n/10)
+	t.Cleanup(func() {
+		for _, table := range []string{"subqueues", "workers", "limits", "wakes", "pauses", "rates", "counts"} {
+			_, _ = db.Exec(fmt.Sprintf("DELETE FROM dibs_task_%s WHERE ns BETWEEN '%s-' AND '%[2]s-~'", table, c.Namespace))
+		}
+	})
 	if err := s.Tasks.Pause(ctx, driver.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
 		t.Fatal(err)
 	}

@@ -74,6 +74,22 @@ var neighbours = []string{
 	`INSERT INTO dibs.outputs (ns, run_id, output) SELECT $1, 'b' || i, 'x' FROM generate_series(1, n) i`,
 	`INSERT INTO dibs.events (ns, id, at, kind, job, run_id) SELECT $1, k || i, a + i, 'k', convert_to(j || i % (n / 30), 'UTF8'), k || i
 	 FROM generate_series(1, n) i, (VALUES ('z', 'zoo/j', $2 + 3000000), ('b', 'aaa/j', $2 - 3600000000)) x(k, j, a)`,
+	// Applications, each with one job, its lease, a tick that has begun and a range.
+	`INSERT INTO dibs.leases (ns, key, owner, token, holder, ttl, renewed, expires) SELECT $1, convert_to(k || i || '/j', 'UTF8'), lpad('', 32, '1'), 1, '{}', 15000000, $2, $2 + 1
+	 FROM generate_series(1, n) i, (VALUES ('a'), ('z')) x(k)`,
+	`INSERT INTO dibs.jobs (ns, name, definition, generation, since, mark) SELECT $1, convert_to(k || i || '/j', 'UTF8'), '{}', 1, 1, $2 - 86400000000 FROM generate_series(1, n) i, (VALUES ('a'), ('z')) x(k)`,
+	`INSERT INTO dibs.ticks (ns, job, at, through, count, state, outcome) SELECT $1, convert_to(k || i || '/j', 'UTF8'), $2 + t, CASE u WHEN 0 THEN 0 ELSE $2 + u END, 0, s, o
+	 FROM generate_series(1, n) i, (VALUES ('a'), ('z')) x(k), (VALUES (-9000000, -1000000, 'closed', 'missed'), (0, 0, 'started', '')) y(t, u, s, o)`,
+	// Namespaces, each with what our busy job has, in the middle of its work.
+	`INSERT INTO dibs.namespaces (ns, installation, identity, epoch, hold_until, max_ttl) SELECT $1 || '-' || i, 'i', 'i', 1, 0, 60000000 FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.leases (ns, key, owner, token, holder, ttl, renewed, expires) SELECT $1 || '-' || i, 'app/busy', lpad('', 32, '1'), 1, '{}', 15000000, $2, $2 + 1 FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.jobs (ns, name, definition, generation, since, mark) SELECT $1 || '-' || i, 'app/busy', '{}', 1, 1, $2 - 86400000000 FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.ticks (ns, job, at, state, lease_key, lease_owner, lease_token, claimed)
+	 SELECT $1 || '-' || i, 'app/busy', $2, 'started', 'app/busy', lpad('', 32, '1'), 5, $2 FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.ticks (ns, job, at, through, count, state, outcome) SELECT $1 || '-' || i, 'app/busy', $2 - 9000000, $2 - 1000000, 9, 'closed', 'missed' FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.runs (ns, run_id, job, tick, owner, token, outcome, started, ended) SELECT $1 || '-' || i, 'b1', 'app/busy', 0, '', 0, '', $2, 0 FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.outputs (ns, run_id, output) SELECT $1 || '-' || i, 'b1', 'x' FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.events (ns, id, at, kind, job, run_id) SELECT $1 || '-' || i, 'b1', $2, 'k', 'app/busy', 'b1' FROM generate_series(1, n) i`,
 }
 
 // pasts is what the jobs have behind them that steps are made of, in the rounds after the first.

@@ -111,6 +111,18 @@ func kindOf(kind string) func(*task.Spec) {
 	return func(s *task.Spec) { s.Kind = kind }
 }
 
+// namespaces are n others, each with a queue, a kind, workers, limits, a pause, a rate and counts.
+var namespaces = []string{
+	`INSERT INTO dibs.queue_names (id, ns, kind, name) SELECT i, $1 || '-' || i, k, 'k' FROM generate_series(1, n) i, (VALUES (true), (false)) x(k)`,
+	`INSERT INTO dibs.queue_workers (ns, key, owner, token, gone, unrescued)
+	 SELECT $1 || '-' || i, 'k', 'o', t, CASE t WHEN 1 THEN 0 ELSE 1 END, t = 3 FROM generate_series(1, n) i, generate_series(1, 3) t`,
+	`INSERT INTO dibs.queue_limits (lim, ns, key, slots, said) SELECT gen_random_uuid(), $1 || '-' || i, 'b', 1, s FROM generate_series(1, n) i, (VALUES (1), (NULL)) x(s)`,
+	`INSERT INTO dibs.queue_notes (ns, lim, freed) SELECT $1 || '-' || i, gen_random_uuid(), 1 FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.queue_pauses (ns, queue, kind, since, until, by, why) SELECT $1 || '-' || i, 'q', 'paused', $2, 0, 'me', '' FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.queue_rates (ns, k, every, burst) SELECT $1 || '-' || i, i, 1, 1 FROM generate_series(1, n) i`,
+	`INSERT INTO dibs.queue_counts SELECT $1 || '-' || i, $2 / 60000000, 'q', 'k', 'enqueued', 1 FROM generate_series(1, n) i`,
+}
+
 // A fetch pays nothing for tasks that it cannot give, and no step grows with what there is (promise 26): each step
 // takes as many rows beside ten times as many neighbours of every sort as it may take at all, whatever there is.
 // Holds: promise 26.
@@ -137,6 +149,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	})
 	fill(t, plain, n, func(int) task.Spec { return spec(kindOf("elsewhere"), func(s *task.Spec) { s.Queue = "r" }) })
 	fill(t, elsewhere, n, func(int) task.Spec { return spec() })
+	fillWith(t, superuser(t, c.URL.String()), namespaces, c.Namespace, time.Now(), n)
 	if err := plain.Tasks.Pause(ctx, driver.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
 		t.Fatal(err)
 	}
