@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed" // the statements
+	"math"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/bounds"
@@ -101,7 +102,11 @@ func (k *ticks) Take(ctx context.Context, req tick.TakeRequest) (a tick.Answer, 
 // live when the row named it, or has died since.
 func (k *ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	from, to := l.Range()
-	rows, err := ask(ctx, k.db, readTick, sqlTicksUnfinished, from, to, l.After.Job, l.AfterAt(), l.Max())
+	after := l.AfterAt()
+	if l.After.Job < from {
+		after = math.MinInt64
+	}
+	rows, err := ask(ctx, k.db, readTick, sqlTicksUnfinished, max(l.After.Job, from), after, to, l.Max())
 	if err != nil {
 		return tick.Found{}, err
 	}

@@ -31,7 +31,10 @@ func (k *ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 		return k.named(ctx, slices.Compact(slices.Sorted(slices.Values(q.Names))))
 	}
 	from, to := q.Range()
-	return ask(ctx, k.db, readJob, sqlJobs, from, to, q.After, q.Max())
+	if q.After != "" {
+		from = max(from, q.After+"\x00")
+	}
+	return ask(ctx, k.db, readJob, sqlJobs, from, to, q.Max())
 }
 
 func (k *ticks) named(ctx context.Context, names []string) (all []tick.Job, err error) {

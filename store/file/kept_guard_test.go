@@ -63,6 +63,10 @@ func TestEachStepOnTicksIsBoundedBesideManyNeighbours(t *testing.T) {
 		SELECT %s, ?2 + n * %d, ?2 + n * %d + %d, 1, '%s', '', '` + "%s" + `', 1, '{}', '', '%s', '', 0, 0, 1, 0, 1 FROM i`
 	neighbours(fmt.Sprintf(ticksOf, "'gone/j' || (n % 100)", 1000, 1000, 0, "claimed", nobody, ""), us(long))
 	neighbours(fmt.Sprintf(ticksOf, "'other/j' || (n % 100)", 1000, 1000, 0, "closed", nobody, "missed"), us(long))
+	for _, app := range []string{"'a' || n || '/j'", "'z' || n || '/j'"} {
+		neighbours(fmt.Sprintf(ticksOf, app, 1000, 1000, 0, "claimed", nobody, ""), us(begin))
+		neighbours(fmt.Sprintf(ticksOf, app, 1000, 1000, 500, "closed", nobody, "missed"), us(long))
+	}
 	neighbours(fmt.Sprintf(ticksOf, "'host/j' || (n % 100)", 1000, 1000, 500, "closed", nobody, "missed"), us(begin))
 	neighbours(`INSERT INTO dibs_runs (id, job, tick, lease_key, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts)
 		SELECT 'r' || n, 'other/j' || (n % 100), 0, '', ?3, 1, 'h', 1, '', 'succeeded', '', 0, ?2 + n, ?2 + n, 'null' FROM i`, us(begin)-int64(20*n), nobody)
@@ -70,7 +74,9 @@ func TestEachStepOnTicksIsBoundedBesideManyNeighbours(t *testing.T) {
 		us(begin)-int64(20*n))
 	_, err = s.Ticks.SetJobs(ctx, func() (all []tick.JobRequest) {
 		for i := range n {
-			all = append(all, tick.JobRequest{Name: fmt.Sprint("other/x", i), Definition: "{}", Since: long})
+			for _, name := range []string{"other/x", "zoo/x"} {
+				all = append(all, tick.JobRequest{Name: fmt.Sprint(name, i), Definition: "{}", Since: long})
+			}
 		}
 		return all
 	}())
@@ -109,6 +115,17 @@ func TestEachStepOnTicksIsBoundedBesideManyNeighbours(t *testing.T) {
 	step("jobs of an application", maxBatch, func() { _, err := s.Ticks.Jobs(ctx, tick.JobQuery{Prefix: "own/"}); must(err) })
 	step("pause a job", 1, func() { _, err := s.Ticks.Pause(ctx, tick.PauseRequest{Job: names[1]}); must(err) })
 	step("unfinished of an application", 1, func() { _, err := s.Ticks.Orphans(ctx, tick.Look{Prefix: "own/"}); must(err) })
+	step("unfinished of an application, a late page", 1, func() {
+		_, err := s.Ticks.Orphans(ctx, tick.Look{Prefix: "own/", After: tick.Spot{Job: "own/j", At: begin.Add(time.Hour)}})
+		must(err)
+	})
+	step("unfinished of all, a late page", maxBatch, func() {
+		f, err := s.Ticks.Orphans(ctx, tick.Look{After: tick.Spot{Job: "own/k"}})
+		if must(err); len(f.Ticks) == 0 || !f.More() {
+			t.Errorf("%d ticks, more: %v", len(f.Ticks), f.More())
+		}
+	})
+	step("jobs, a late page", maxBatch, func() { _, err := s.Ticks.Jobs(ctx, tick.JobQuery{Prefix: "own/", After: "own/x7"}); must(err) })
 	step("unfinished of all", maxBatch, func() { _, err := s.Ticks.Orphans(ctx, tick.Look{}); must(err) })
 	step("owed of an application", 1, func() { _, err := s.Ticks.Owed(ctx, tick.OwedLook{App: "own"}); must(err) })
 	step("owed of another one", maxBatch, func() { _, err := s.Ticks.Owed(ctx, tick.OwedLook{App: "other"}); must(err) })

@@ -106,11 +106,19 @@ func (y *yard) fill() {
 	dead := grantOf(y, y.s, "dead").Ref()
 	claims := func(app string, n int, outcome run.Outcome) []tick.ClaimRequest {
 		return many(n, func(i int) tick.ClaimRequest {
-			return tick.ClaimRequest{Job: jobOf(app, i%max(y.n/10, 1)), At: y.old(i), Lease: dead, Outcome: outcome, Fill: true}
+			job := jobOf(app, i%max(y.n/10, 1))
+			if app == "" {
+				job = fmt.Sprint("a", i, "/j")
+			}
+			return tick.ClaimRequest{Job: job, At: y.old(i), Lease: dead, Outcome: outcome, Fill: true}
 		})
 	}
 	_, err := y.s.Ticks.Claim(ctx, claims("gone", 5*y.n, "")) // never ended, and older than what may be pruned
 	y.must(err)
+	for _, outcome := range []run.Outcome{"", run.Missed} { // an application each
+		_, err = y.s.Ticks.Claim(ctx, claims("", y.n, outcome))
+		y.must(err)
+	}
 	_, err = y.s.Ticks.Claim(ctx, claims("other", 4*y.n, run.Missed)) // owed, for all that it knows
 	y.must(err)
 	y.release([]lease.Ref{dead})
