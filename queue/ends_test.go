@@ -108,6 +108,13 @@ func (r *refusing) Finish(ctx context.Context, worker lease.Ref, ends []driver.C
 
 // What a worker has fetched and not begun when its lease is lost is begun by nobody under that lease.
 func TestNothingBeginsAfterTheLoss(t *testing.T) {
+	nothingBeginsAfterTheLoss(t, time.Second)
+	for range 20 { // its slot is free at once, beside whoever takes back what waits
+		nothingBeginsAfterTheLoss(t, 0)
+	}
+}
+
+func nothingBeginsAfterTheLoss(t *testing.T, ends time.Duration) {
 	virtual(t, func(w *world) {
 		const quick = 200 // they show that tasks are short: then some are fetched ahead
 		var ids []task.ID
@@ -125,7 +132,7 @@ func TestNothingBeginsAfterTheLoss(t *testing.T) {
 				close(began)
 				<-ctx.Done()
 				close(lost)
-				time.Sleep(time.Second)
+				time.Sleep(ends)
 			}
 			return nil
 		})})

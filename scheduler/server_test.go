@@ -447,6 +447,44 @@ func TestTicksThatNobodyClaimedAreSettledAsMissed(t *testing.T) {
 	})
 }
 
+// What was missed before a run is told while that runs.
+func TestTicksMissedBeforeALongRunAreSettledDuringIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		j := newJob(t, "* * * * *", w.target(0), nil)
+		st, at := w.b.Store(), minute().Add(-30*time.Minute)
+		if _, err := st.Ticks.SetJobs(t.Context(), []tick.JobRequest{{Name: "app/j", Definition: j.Spec.Definition(), Since: at.Add(-30 * time.Minute)}}); err != nil {
+			t.Fatal(err)
+		}
+		// Another server's run goes on.
+		a, err := st.Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: "other", Holder: lease.Holder{ID: lease.NewNonce()}, TTL: lease.DefaultTTL}})
+		if err != nil || a.Answers[0].Status != lease.OK {
+			t.Fatal(a, err)
+		}
+		ref, alive := a.Answers[0].Record.Ref(), true
+		go func() {
+			for ; alive; time.Sleep(5 * time.Second) {
+				_, _ = st.Leases.Renew(context.Background(), []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}})
+			}
+		}()
+		if c, err := st.Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "app/j", At: at, Lease: ref}}); err != nil || c[0].Status != tick.Won {
+			t.Fatal(c, err)
+		}
+		h := w.host(1, 0)
+		h.start(t, j)
+		time.Sleep(20 * time.Minute)
+		if r := w.row(at.Add(-time.Minute)); r.Outcome != run.Missed {
+			t.Errorf("the tick before it is %q", r.Outcome)
+		}
+		if r := w.row(at); r.State == tick.Closed {
+			t.Errorf("%+v", r)
+		}
+		h.stop()
+		alive = false
+		time.Sleep(10 * time.Second)
+	})
+}
+
 // What a host can never deliver does not keep it from settling what nobody claimed.
 func TestAnUndeliverableItemDelaysSettlingAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

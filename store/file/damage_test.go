@@ -70,4 +70,10 @@ func TestDamage(t *testing.T) {
 		t.Fatal(len(harms), err)
 	}
 	storetest.RunDamage(t, OpenConfig, "file://"+root, harms)
+	storetest.RunDamagedTask(t, OpenConfig, "file://"+root, func(ctx context.Context, c store.Config, victim task.ID) error {
+		db := at(c.Namespace)
+		defer db.Close()
+		_, err := db.ExecContext(ctx, "UPDATE dibs_tasks SET options = x'78' WHERE id = ?", int64(victim))
+		return err
+	})
 }

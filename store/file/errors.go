@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
@@ -85,7 +86,10 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// errStopped is returned if a lock that is only ever held for microseconds stays taken.
+// patience is how long there is waited for a lock that is only ever held for microseconds.
+const patience = 2 * time.Second
+
+// errStopped is returned if such a lock stays taken.
 var errStopped = errors.New("another process has locked it for seconds; look for a stopped one (state T in ps)")
 
 // errVFS says that SQLite refused what it is given here, which is a mistake in this program.

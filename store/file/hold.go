@@ -117,7 +117,7 @@ func (l *leases) edit(ctx context.Context, ref lease.Ref, change func(r *record,
 	if err != nil {
 		return a, fail("write", l.lockPath(ref.Key), err)
 	}
-	_, err = patiently(ctx, time.Second, func() (done bool, err error) {
+	try := func() (done bool, err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if h := l.live(ref.Key, instantNow()); h != nil && h.rec.ref() == ref {
@@ -125,6 +125,13 @@ func (l *leases) edit(ctx context.Context, ref lease.Ref, change func(r *record,
 			return true, err
 		}
 		a, done, err = l.editFile(ref, at, change)
+		return done, err
+	}
+	_, err = patiently(ctx, time.Second, func() (done bool, err error) {
+		err = unkept(ctx, func() error {
+			done, err = try()
+			return err
+		})
 		return done, err
 	})
 	if err == nil && a.Status == 0 {
@@ -201,7 +208,9 @@ func (l *leases) editFile(ref lease.Ref, at seat, change func(*record, bool, ins
 // keep writes what became of a record: nothing, if it is released and its key never used again.
 func keep(fd int, r *record, at seat) error {
 	if r.released() && r.Run == nil && r.Key.Once() {
-		return at.remove()
+		err := at.remove()
+		_ = at.requests().remove() // after it: who writes one now sees at its second look that the hold is gone
+		return err
 	}
 	return writeRecord(fd, r)
 }

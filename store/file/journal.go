@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,20 +36,31 @@ func newJournal(d *dir) *journal {
 	return &journal{dir: d, path: filepath.Join(d.path, journalName), unreadable: new(unreadable)}
 }
 
-// append writes one run. Each line begins with the newline: a
-// line that was cut short by a full disk does not swallow the next one.
+// errKept is that somebody has the journal locked: a reader, who takes it away in a moment, or any process that shares
+// the directory.
+var errKept = fmt.Errorf("the journal of runs: %w", errStopped)
+
+// append writes one run, or says errKept at once: nothing may wait here, since all leases of this process stand behind
+// l.mu. Each line begins with the newline: a line that was cut short by a full disk does not swallow the next one.
 func (j *journal) append(r run.Record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("journal of runs: %w", err)
 	}
-	line := append(append([]byte{'\n'}, text...), '\n')
-	// Readers take the file away in a moment. But any process that shares the directory could keep it locked.
-	ok, err := patiently(context.Background(), 2*time.Second, func() (bool, error) { return j.tryAppend(line) })
+	ok, err := j.tryAppend(append(append([]byte{'\n'}, text...), '\n'))
 	if err == nil && !ok {
-		err = errStopped
+		err = errKept
 	}
 	return fail("append to", j.path, err)
+}
+
+// unkept repeats do, without l.mu in between, while the journal is kept.
+func unkept(ctx context.Context, do func() error) (err error) {
+	_, _ = patiently(ctx, patience, func() (bool, error) {
+		err = do()
+		return !errors.Is(err, errKept), nil
+	})
+	return err
 }
 
 func (j *journal) tryAppend(line []byte) (done bool, err error) {

@@ -73,7 +73,10 @@ func (l *leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (leas
 	reqs = bounds.Of(reqs)
 	return each(ctx, reqs, func(q *lease.AcquireRequest) (a lease.Answer, err error) {
 		_, err = patiently(ctx, undecided, func() (settled bool, err error) {
-			a, settled, err = l.acquire(ctx, q)
+			err = unkept(ctx, func() error {
+				a, settled, err = l.acquire(ctx, q)
+				return err
+			})
 			return settled, err
 		})
 		return a, err

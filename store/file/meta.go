@@ -170,7 +170,7 @@ func (m *meta) create(root *beneath.Dir, c store.Config, longest int64) ([]strin
 
 // upgrade raises max_ttl and ends a hold-back, as Init asks.
 func (m *meta) upgrade(d *dir, longest int64) (lines []string, err error) {
-	err = d.exclusively(context.Background(), func() error {
+	err = d.exclusively(context.Background(), patience, func() error {
 		n, err := m.current()
 		if err != nil {
 			return err
@@ -195,8 +195,8 @@ func (m *meta) upgrade(d *dir, longest int64) (lines []string, err error) {
 }
 
 // exclusively runs f under the namespace's own lock, which serialises rare things: requests to holders, breaks,
-// changes of settings. Grants and renewals never wait for it.
-func (d *dir) exclusively(ctx context.Context, f func() error) error {
+// changes of settings. It waits for others for so long at most: not at all for a grant.
+func (d *dir) exclusively(ctx context.Context, most time.Duration, f func() error) error {
 	path := filepath.Join(d.path, lockName)
 	own, err := d.own()
 	if err != nil {
@@ -207,7 +207,7 @@ func (d *dir) exclusively(ctx context.Context, f func() error) error {
 		return fail("lock", path, err)
 	}
 	defer closeFD(fd)
-	ok, err := patiently(ctx, 2*time.Second, func() (bool, error) { return tryFlock(fd, unix.LOCK_EX) })
+	ok, err := patiently(ctx, most, func() (bool, error) { return tryFlock(fd, unix.LOCK_EX) })
 	if err == nil && !ok {
 		err = cmp.Or(ctx.Err(), errStopped)
 	}

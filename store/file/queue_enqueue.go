@@ -79,8 +79,11 @@ func (b *txn) enqueue(s task.Spec) (task.Admission, *taskRow, error) {
 // holder is the task that holds a unique key now; nil if none does.
 func (b *txn) holder(h task.Hash) (*taskRow, error) {
 	t, err := b.find("task_by_key", h[:])
-	if err != nil || t == nil || !t.LostKey(b.now) {
-		return t, err
+	if err != nil || t == nil || t.aside {
+		return nil, err
+	}
+	if !t.LostKey(b.now) {
+		return t, nil
 	}
 	return nil, b.change(t, func() lifecycle.Note { return t.LoseKey(b.now) })
 }

@@ -53,7 +53,7 @@ func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.
 		if out.Gone = err == nil && !live; err != nil || out.Gone {
 			return err
 		}
-		f := fetch{txn: b, r: r, left: mostAtOnce / 2, rates: map[string]*rate{}}
+		f := fetch{txn: b, r: r, left: mostAtOnce / 2, due: mostAtOnce / 2, looked: max(mostLooked/max(len(r.Queues), 1), leastLooked), rates: map[string]*rate{}}
 		for i := range sofar {
 			f.suspect, f.bytes = f.suspect || sofar[i].Suspect, f.bytes+len(sofar[i].Args)
 		}
@@ -84,6 +84,9 @@ func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.
 	return out, more, err
 }
 
+// leastLooked is how many sub-queues of a queue a fetch looks at, however many queues it asks.
+const leastLooked = 10
+
 // beyondHeld is how many held-back tasks of a sub-queue a fetch looks behind for others.
 const beyondHeld = 100
 
@@ -95,6 +98,8 @@ type fetch struct {
 	worker  int64
 	given   []driver.Fetched
 	left    int  // how many tasks it may still meet, beside those that it gives
+	due     int  // how many it may still make available
+	looked  int  // how many sub-queues of each queue it looks at
 	suspect bool // one was given
 	bytes   int  // of the arguments of those that were given
 	sated   bool // there is another one, and its arguments are too many
@@ -125,7 +130,7 @@ func (f *fetch) from(name string) error {
 		return err
 	}
 	for _, l := range subs {
-		if err := f.makeDue(l, max(mostAtOnce/2/len(subs), 1)); err != nil {
+		if err := f.makeDue(l, min(max(mostAtOnce/2/len(subs), 1), f.due)); err != nil {
 			return err
 		}
 	}
@@ -175,10 +180,10 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 	kinds := f.r.Kinds
 	switch {
 	case len(kinds) == 0:
-		if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
+		if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, 0, f.looked); err != nil || len(all) < f.looked {
 			return all, err
 		}
-	case len(kinds) <= mostLooked:
+	case len(kinds) <= f.looked:
 		for _, kind := range kinds {
 			found, err := rows(f.txn, readSubQueue, "subqueue_known", name, kind)
 			if err != nil {
@@ -198,7 +203,7 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 // drawPause is when a fetch is to look again that has found nothing in the sub-queues that it has drawn.
 const drawPause = 100 * time.Millisecond
 
-// drawn are at most mostLooked sub-queues of a queue, from one number on: those that have tasks and, if these cannot
+// drawn are at most looked sub-queues of a queue, from one number on: those that have tasks and, if these cannot
 // all be looked at, some of the others.
 func (f *fetch) drawn(name string, from int64) (all []subQueue, err error) {
 	seen, whole := map[int64]bool{}, true
@@ -215,12 +220,12 @@ func (f *fetch) drawn(name string, from int64) (all []subQueue, err error) {
 	}
 	for i, statement := range []string{"subqueues_ready", "subqueues_waiting"} {
 		for _, from := range []int64{from, 0} {
-			found, err := rows(f.txn, readSubQueue, statement, from, mostLooked)
+			found, err := rows(f.txn, readSubQueue, statement, from, f.looked)
 			if err != nil {
 				return nil, err
 			}
-			whole = whole && (from > 0 || len(found) < mostLooked)
-			add(mostLooked*(2+i)/4, found)
+			whole = whole && (from > 0 || len(found) < f.looked)
+			add(f.looked*(2+i)/4, found)
 		}
 	}
 	if whole {
@@ -230,22 +235,23 @@ func (f *fetch) drawn(name string, from int64) (all []subQueue, err error) {
 		f.nextDue = again
 	}
 	for _, from := range []int64{from, 0} {
-		found, err := rows(f.txn, readSubQueue, "subqueues_of", name, from, mostLooked)
+		found, err := rows(f.txn, readSubQueue, "subqueues_of", name, from, f.looked)
 		if err != nil {
 			return nil, err
 		}
-		add(mostLooked, found)
+		add(f.looked, found)
 	}
 	return all, nil
 }
 
 // makeDue makes due tasks available, and notes when the next one is.
 func (f *fetch) makeDue(l subQueue, most int) error {
-	if _, err := f.txn.makeDue(l.id, most); err != nil {
+	n, err := f.txn.makeDue(l.id, most)
+	if f.due -= n; err != nil {
 		return err
 	}
 	var next int64
-	err := f.scan("next_due", []any{l.id}, &next)
+	err = f.scan("next_due", []any{l.id}, &next)
 	if at := instantOf(next); err == nil && next != 0 && (f.nextDue.IsZero() || at.Before(f.nextDue)) {
 		f.nextDue = at
 		f.moreDue = f.moreDue || !at.After(f.now)

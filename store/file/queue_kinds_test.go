@@ -47,7 +47,7 @@ func TestEachKindOfAQueueHasItsTurn(t *testing.T) {
 	seen := map[string]bool{}
 	for range 40 {
 		err := d.step(context.Background(), func(b *txn) error {
-			all, err := (&fetch{txn: b, r: driver.FetchRequest{Queues: []string{"q"}}}).allSubQueues("q")
+			all, err := (&fetch{txn: b, looked: mostLooked, r: driver.FetchRequest{Queues: []string{"q"}}}).allSubQueues("q")
 			for _, l := range all {
 				seen[l.kind] = true
 			}

@@ -131,6 +131,9 @@ func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, more bool, er
 		if err != nil {
 			return rescued, crashed, true, err
 		}
+		if t.aside {
+			continue
+		}
 		if err := b.change(t, func() lifecycle.Note { return t.Rescue(b.now) }); err != nil {
 			return rescued, crashed, true, err
 		}

@@ -19,8 +19,10 @@ type taskRow struct {
 	worker int64
 	limit  int64 // 0 where it has none
 
-	respelt bool // its arguments or options have changed too
-	aside   bool // it is damaged, and the step that met it has ended it
+	respelt bool  // its arguments or options have changed too
+	aside   bool  // it is damaged, and the step that met it has ended it
+	stood   int64 // the limit under which a damaged one stood …
+	ran     bool  // … and ran
 }
 
 func readTask(row scanner) (t taskRow, err error) {
@@ -36,8 +38,12 @@ func readTask(row scanner) (t taskRow, err error) {
 	t.Suspect, t.Front = class > lifecycle.Clear, lifecycle.IsFront(rank)
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instantOf(runAt), instantOf(enqueued), instantOf(expires),
 		instantOf(started), instantOf(ended), instantOf(window)
-	if t.aside = t.Read(state, options, t.limit != 0); t.Limit == nil {
+	stood := t.limit
+	if t.aside = t.Read(state, options, stood != 0); t.Limit == nil {
 		t.limit = 0
+	}
+	if t.aside {
+		t.stood, t.ran = stood, lifecycle.States[state] == task.Running
 	}
 	return t, nil
 }
@@ -77,10 +83,31 @@ func (b *txn) find(name string, args ...any) (*taskRow, error) {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
 	case err == nil && t.aside && !b.looks:
-		t.State, t.Reason = task.Discarded, task.ReasonDamaged
-		err = b.exec("task_set_aside", lifecycle.Number(t.State), micros(b.now), t.Reason, int64(t.ID))
+		return &t, b.setAside(&t)
 	}
 	return &t, err
+}
+
+// setAside ends a damaged task, and gives the next one of its limit its slot.
+func (b *txn) setAside(t *taskRow) error {
+	had := b.limits[t.stood] != nil
+	t.State, t.Reason, t.limit, t.Key = task.Discarded, task.ReasonDamaged, 0, nil
+	if err := b.exec("task_set_aside", lifecycle.Number(t.State), micros(b.now), t.Reason, int64(t.ID)); err != nil || t.stood == 0 {
+		return err
+	}
+	l, err := b.limit(t.stood)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if had && t.ran {
+		l.running--
+	}
+	b.settle(l)
+	l.disturb(t.sub)
+	return nil
 }
 
 // save writes t as it is. It leaves the arguments and options alone unless they have changed: they are most of the

@@ -101,7 +101,7 @@ func (l *leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (leas
 // other.
 func (l *leases) request(ctx context.Context, key lease.Key, ask func(*record, *requests) (bool, error)) (lease.Reply, error) {
 	var a lease.Answer
-	err := l.dir.exclusively(ctx, func() (err error) {
+	err := l.dir.exclusively(ctx, patience, func() (err error) {
 		a, err = l.requestLocked(key, ask)
 		return err
 	})
@@ -178,10 +178,14 @@ func (l *leases) replace(at seat, rec record, b lease.Broken) (lease.Answer, err
 // to fd: a break --now of the earlier hold may just have replaced the file.
 func (l *leases) dropRequests(ctx context.Context, h *hold, ref lease.Ref) (same bool, err error) {
 	asked := h.at.requests()
-	if there, err := asked.in.Exists(asked.name); err != nil || !there {
-		return err == nil, err
+	there, err := asked.in.Exists(asked.name)
+	if err != nil {
+		return false, err
 	}
-	err = l.dir.exclusively(ctx, func() error {
+	if !there { // there was none, or a break --now has removed it, behind its new file
+		return h.at.same(h.fd)
+	}
+	err = l.dir.exclusively(ctx, 0, func() error {
 		if same, err = h.at.same(h.fd); err != nil || !same {
 			return err
 		}
@@ -191,5 +195,8 @@ func (l *leases) dropRequests(ctx context.Context, h *hold, ref lease.Ref) (same
 		}
 		return err
 	})
+	if errors.Is(err, errStopped) { // it may be just replacing the file
+		return false, nil
+	}
 	return same, err
 }

@@ -46,4 +46,8 @@ func TestDamage(t *testing.T) {
 			})...)
 	}
 	storetest.RunDamage(t, OpenConfig, address, harms)
+	storetest.RunDamagedTask(t, OpenConfig, address, func(ctx context.Context, _ store.Config, victim task.ID) error {
+		_, err := db.ExecContext(ctx, "UPDATE dibs_tasks SET options = 'x' WHERE id = ?", int64(victim))
+		return err
+	})
 }

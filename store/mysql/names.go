@@ -58,9 +58,9 @@ func (n *names) name(k lease.Key) string {
 	return fmt.Sprintf("dibs:%x", sha256.Sum224([]byte(n.ns+"\x00"+string(k))))
 }
 
-// taken is the result of take: the keys whose names are ours, and for the others the connection that has the name.
+// taken is the result of take: the names that are ours, and for the others the connection that has the name.
 type taken struct {
-	ours []lease.Key
+	ours map[lease.Key]*named
 	by   map[lease.Key]int64
 }
 
@@ -68,13 +68,13 @@ type taken struct {
 func (n *names) take(ctx context.Context, ks []lease.Key) (taken, error) {
 	var t taken // the connection's, until do returns without an error
 	err := n.pin.do(ctx, func(q asker) error {
-		t = taken{by: map[lease.Key]int64{}} // it may be the second attempt
+		t = taken{map[lease.Key]*named{}, map[lease.Key]int64{}} // it may be the second attempt
 		var ask []lease.Key
 		n.mu.Lock()
 		for _, k := range ks {
 			if e := n.held[k]; e != nil {
 				e.asking++
-				t.ours = append(t.ours, k)
+				t.ours[k] = e
 			} else if !k.Internal() {
 				ask = append(ask, k)
 			}
@@ -102,7 +102,7 @@ func (n *names) lock(q asker, ks []lease.Key, t *taken) error {
 	for i, k := range ks {
 		if got[i] == 1 {
 			n.held[k] = &named{owners: map[lease.Nonce]*stay{}, asking: 1}
-			t.ours = append(t.ours, k)
+			t.ours[k] = n.held[k]
 		} else {
 			refused = append(refused, k)
 		}
@@ -133,8 +133,8 @@ func (n *names) call(f string, ks []lease.Key) string {
 func (n *names) untake(t taken) (idle []lease.Key) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, k := range t.ours {
-		if e := n.held[k]; e != nil { // else the connection was lost
+	for k, e := range t.ours {
+		if e == n.held[k] { // else the connection was lost, and the name may have been taken anew
 			if e.asking--; e.idle() {
 				idle = append(idle, k)
 			}

@@ -161,7 +161,7 @@ func (b *txn) process(id int64) (driver.Process, error) {
 // there are the workers that have not left, and were not found dead.
 func (b *txn) there() (all []worker, err error) {
 	err = b.ask(func(p *packet) []reader {
-		p.add("workers").add("workers-there", b.q.ns, b.q.ns)
+		p.add("workers").add("workers-there", b.q.ns, b.q.ns, b.q.ns)
 		return []reader{func(r *sql.Rows) error {
 			w, err := readWorker(r)
 			b.workers[w.id] = w

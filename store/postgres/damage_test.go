@@ -60,4 +60,8 @@ func TestDamage(t *testing.T) {
 		t.Fatal(len(harms), rows.Err())
 	}
 	storetest.RunDamage(t, OpenConfig, address, harms)
+	storetest.RunDamagedTask(t, OpenConfig, address, func(ctx context.Context, _ store.Config, victim task.ID) error {
+		_, err := pool.Exec(ctx, "UPDATE dibs.tasks SET options = 'x' WHERE id = $1", int64(victim))
+		return err
+	})
 }

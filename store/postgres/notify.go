@@ -43,6 +43,7 @@ type listener struct {
 	queues   map[int64]map[chan struct{}]bool       // who watches a queue, by its number
 	untold   map[int64]bool                         // queues of which watchers elsewhere are to be told; nil: nobody does so
 	arming   bool                                   // somebody sees that we are told
+	unarmed  []int64                                // what is to be armed after that
 	stop     context.CancelFunc                     // of the goroutine that listens; nil: there is none
 	unused   *time.Timer                            // stops it; runs while nobody watches
 	stopped  sync.WaitGroup

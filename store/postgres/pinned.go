@@ -68,13 +68,16 @@ func (p *pinned) connect(ctx context.Context) error {
 			return c, nil
 		}
 		c, err := dial(ctx, p.pool)
-		switch {
-		case errors.Is(err, errPooled):
-			return c, errors.Join(errPooler, c.Close(ctx))
-		case err != nil:
-			return c, err
+		if err == nil {
+			return c, nil
 		}
-		return c, nil
+		if errors.Is(err, errPooled) {
+			err = errPooler
+		}
+		if c != nil { // whose settings are not known
+			_ = c.Close(ctx)
+		}
+		return nil, err
 	})
 }
 

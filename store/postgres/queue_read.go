@@ -62,15 +62,16 @@ func newPart(table, which, first, second string) *part {
 // queue does not read the tasks of others.
 func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
 	const most = looked / 4
-	ids := []int64{}
+	ids, met := []int64{}, 0
 	err := t.running(ctx, most+1, func(id int64, at subQueue[int64]) {
+		met++
 		if slices.Contains(queues, at.queue) {
 			ids = append(ids, id)
 		}
 	})
 	for _, q := range queues {
 		for _, s := range parts {
-			if err != nil || len(ids) > most {
+			if err != nil || len(ids) > most || met > most { // those that were not met may be theirs
 				return nil, err
 			}
 			err = t.db.run(ctx, "read tasks", do(s.ids(), q, most+1).each(into(&ids)))

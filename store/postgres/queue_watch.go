@@ -138,7 +138,13 @@ func (l *listener) tellAll() {
 func (l *listener) arm(queues []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.arming || l.done.Err() != nil || !slices.ContainsFunc(queues, func(q int64) bool { return len(l.queues[q]) > 0 }) {
+	if l.done.Err() != nil || !slices.ContainsFunc(queues, func(q int64) bool { return len(l.queues[q]) > 0 }) {
+		return
+	}
+	if l.arming { // of which others may be left
+		l.unarmed = append(l.unarmed, queues...)
+		slices.Sort(l.unarmed)
+		l.unarmed = slices.Compact(l.unarmed)
 		return
 	}
 	l.arming = true
@@ -147,10 +153,12 @@ func (l *listener) arm(queues []int64) {
 		defer l.stopped.Done()
 		err := l.rows.db.run(l.done, "watch queues", do("SELECT set_config('synchronous_commit', 'off', true)"), do(sqlWork()[5], queues, watched.Microseconds()))
 		l.mu.Lock()
-		l.arming = false
+		others := slices.DeleteFunc(l.unarmed, func(q int64) bool { return err == nil && slices.Contains(queues, q) })
+		l.arming, l.unarmed = false, nil
 		l.mu.Unlock()
 		if err == nil {
 			l.wakeQueues(queues)
+			l.arm(others)
 		}
 	}()
 }

@@ -14,6 +14,7 @@ import (
 func (s *session) lock(ctx context.Context, reqs []lease.AcquireRequest) (got, rest []lease.AcquireRequest, err error) {
 	if _, missing := s.part(reqs); len(missing) > 0 {
 		if err := s.own.db.run(ctx, "take session locks", s.try(missing)); err != nil {
+			s.unask(reqs)
 			return nil, nil, err
 		}
 	}
@@ -34,6 +35,19 @@ func (s *session) part(reqs []lease.AcquireRequest) (got, missing []lease.Acquir
 		}
 	}
 	return got, missing
+}
+
+// unask ends a call that got no further. A lock whose row has lapsed meanwhile is freed.
+func (s *session) unask(reqs []lease.AcquireRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range reqs {
+		if h := s.held[r.Key]; h != nil && h.asked {
+			if h.asked = false; h.lapsed {
+				h.lapse.Reset(0)
+			}
+		}
+	}
 }
 
 // try takes locks and notes each that was had, even if its caller no longer waits for it.

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,14 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	storetest.RunDamage(t, opened, url, harms)
+	storetest.RunDamagedTask(t, opened, url, func(ctx context.Context, c store.Config, _ task.ID) error {
+		for _, key := range keysOf(t, client, c) {
+			if generic(key) == "specs:" {
+				return harm(ctx, client, "dibs:{"+c.Namespace+"}:"+key, "{")
+			}
+		}
+		return errors.New("there are no specs")
+	})
 }
 
 // generic is a key without what differs from one namespace to the next.

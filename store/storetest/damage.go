@@ -262,3 +262,53 @@ func Columns(table, column string, number, tasks bool, exec func(ctx context.Con
 	}
 	return all
 }
+
+// RunDamagedTask checks that a task that cannot be understood keeps neither its slot of a limit nor its unique key from
+// others, whether its worker ends it or dies. damage makes a task of a namespace one, behind the store's back.
+// Holds: promise 28.
+func RunDamagedTask(t *testing.T, open Open, url string, damage func(ctx context.Context, c store.Config, victim task.ID) error) {
+	t.Helper()
+	for what, end := range map[string]func(w *world, worker lease.Ref, victim driver.Ref){
+		"ended": func(w *world, worker lease.Ref, victim driver.Ref) { w.finish(worker, w.ended(victim, driver.Success)) },
+		"dead":  func(w *world, worker lease.Ref, victim driver.Ref) { w.dies(worker) },
+	} {
+		t.Run("a damaged task whose worker has "+what+" it", func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, open, url)
+			first, other := w.worker(w.s), w.worker(w.s)
+			victim := w.fetch1(first, w.add1(limited("l", 1)))
+			w.check("damage", damage(w.ctx, w.config, victim.ID))
+			next := w.add1(limited("l", 1))
+			end(w, first, victim.Ref)
+			for range 5 {
+				w.maintain()
+				for _, got := range w.fetch(other, 10) {
+					if got.ID == next {
+						return
+					}
+					w.finish(other, w.ended(got.Ref, driver.Drop)) // as a worker does with what it does not understand
+				}
+			}
+			w.Errorf("what waits for the damaged task's slot does not get it: %+v", w.task(next))
+		})
+	}
+	t.Run("a damaged task with a unique key", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, open, url)
+		worker, victim := w.worker(w.s), w.add1(unique("u", task.UntilFinished))
+		w.check("damage", damage(w.ctx, w.config, victim))
+		for range 5 { // a store may see it only when it is fetched
+			a := w.enqueue(w.s, unique("u", task.UntilFinished))[0]
+			if a.Answer == task.New {
+				return
+			}
+			if state := w.task(a.ID).State; a.Answer != task.Duplicate || a.ID != victim || state.Final() {
+				w.Errorf("%+v, which is %s", a, state)
+			}
+			for _, got := range w.fetch(worker, 10) {
+				w.finish(worker, w.ended(got.Ref, driver.Drop))
+			}
+		}
+		w.Error("it keeps its key from others")
+	})
+}

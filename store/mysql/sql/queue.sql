@@ -346,6 +346,11 @@ UPDATE IGNORE dibs_tasks FORCE INDEX (PRIMARY) SET ukey = ? WHERE id = ? AND @di
 -- Writes a task's new arguments (Q3).
 UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET options = ?, args = ? WHERE id = ? AND @dibs_ok = 1;
 
+-- name: wake-of
+-- Leaves a note for the limit of a task that is to be set aside.
+INSERT INTO dibs_task_wakes (ns, hash, limit_key, slots) SELECT l.ns, l.hash, l.limit_key, 0
+FROM dibs_tasks t FORCE INDEX (PRIMARY) JOIN dibs_task_limits l ON l.ns = t.ns AND l.hash = t.limited WHERE t.id = ? AND t.ns = ? AND t.done = 0;
+
 -- name: set-aside
 -- Ends a task that cannot be understood, if it has not ended.
 UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = ?, done = ?, ended = @dibs_now, due_at = 0, lapses = 0, holder = 0, ukey = NULL, win = 0,
@@ -499,12 +504,14 @@ UPDATE dibs_task_workers SET ended = @dibs_now WHERE id = ?;
 -- Workers, whether the lease of each is live, and how many tasks it has; the next two say which.
 SELECT w.id, w.lease_key, w.owner, w.token, w.host, w.pid, w.does, w.slots, w.since, l.ns IS NOT NULL,
   (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (held) WHERE t.ns = w.ns AND t.holder = w.id)
-FROM dibs_task_workers w LEFT JOIN dibs_leases l ON l.ns = w.ns AND l.lease_key = w.lease_key AND l.owner = w.owner
+FROM dibs_task_workers w FORCE INDEX (PRIMARY) LEFT JOIN dibs_leases l ON l.ns = w.ns AND l.lease_key = w.lease_key AND l.owner = w.owner
   AND l.token = w.token AND l.expires > @dibs_now
 
 -- name: workers-there
 -- Those that have not ended, and those that were thought to have ended while a fetch of theirs was under way.
-WHERE w.ns = ? AND (w.ended = 0 OR w.id IN (SELECT holder FROM dibs_tasks FORCE INDEX (held) WHERE ns = ? AND holder > 0)) ORDER BY w.id;
+JOIN (SELECT id FROM dibs_task_workers FORCE INDEX (ended) WHERE ns = ? AND ended = 0
+  UNION SELECT holder FROM dibs_tasks FORCE INDEX (held) WHERE ns = ? AND holder > 0 GROUP BY holder) x ON x.id = w.id
+WHERE w.ns = ? ORDER BY w.id;
 
 -- name: workers-by-id
 -- By their numbers.

@@ -735,6 +735,14 @@ END $$;
 
 -- Limits.
 
+-- The options of a task; NULL where they are none that anybody can read, so that one row stops no statement.
+CREATE FUNCTION dibs.queue_options(p text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+BEGIN
+  RETURN p::jsonb;
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $$;
+
 -- Makes the rows of limits that only transactions of callers have named so far, from tasks under them: such a
 -- transaction must not lock a limit, so it makes none. In the order of the limits.
 CREATE FUNCTION dibs.queue_add_limits(p_ns text, p_ids bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
@@ -742,7 +750,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   INSERT INTO dibs.queue_limits (lim, ns, key, slots)
-  SELECT DISTINCT ON (t.lim) t.lim, p_ns, coalesce(t.options::json -> 'limit' ->> 'key', ''), t.slots
+  SELECT DISTINCT ON (t.lim) t.lim, p_ns, coalesce(dibs.queue_options(t.options) -> 'limit' ->> 'key', ''), t.slots
   FROM dibs.tasks t WHERE t.id = ANY (p_ids) AND t.lim IS NOT NULL AND (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = t.lim) IS NULL
   ORDER BY t.lim
   ON CONFLICT DO NOTHING;
@@ -941,7 +949,7 @@ BEGIN
     FROM (
       SELECT * FROM unnest(p_lim, p_key, p_slots) WITH ORDINALITY u(lim, key, slots, n)
       UNION ALL
-      SELECT t.lim, coalesce(t.options::json -> 'limit' ->> 'key', ''), t.slots, 0 -- as in queue_add_limits
+      SELECT t.lim, coalesce(dibs.queue_options(t.options) -> 'limit' ->> 'key', ''), t.slots, 0 -- as in queue_add_limits
       FROM unnest(p_uniq) u(uniq), LATERAL (SELECT * FROM dibs.tasks WHERE uniq = u.uniq AND held OFFSET 0) t WHERE t.lim IS NOT NULL
     ) q
     WHERE (SELECT k.lim FROM dibs.queue_limits k WHERE k.lim = q.lim) IS NULL
@@ -1220,7 +1228,7 @@ BEGIN
           there.state := CASE WHEN there.due > t_now THEN CASE WHEN there.state = 6 THEN 6 ELSE 0 END
                               WHEN there.lim IS NOT NULL THEN 3 WHEN there.suspect THEN 2 ELSE 1 END;
           UPDATE dibs.tasks SET args = p_args[x], due = there.due, state = there.state,
-            options = ((options::jsonb - 'tags') || jsonb_strip_nulls(jsonb_build_object('tags', p_options[x]::jsonb -> 'tags')))::text,
+            options = ((coalesce(dibs.queue_options(options), '{}') - 'tags') || jsonb_strip_nulls(jsonb_build_object('tags', p_options[x]::jsonb -> 'tags')))::text,
             sort_key = (CASE WHEN sort_key >> 53 < 19 THEN 0 ELSE 19 END + p_rank[x] % 19)::bigint << 53 | id,
             granted = attempts, snoozes = 0
           WHERE id = there.id;
@@ -2000,7 +2008,8 @@ BEGIN
   t_now := dibs.now_us();
   ids := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND state::int = 5 AND worker IS NOT DISTINCT FROM p_worker ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
   over := ARRAY(SELECT id FROM dibs.tasks t WHERE id = ANY (ids)
-    AND t.crashes + CASE WHEN t.suspect AND t.begun THEN 1 ELSE 0 END >= coalesce((t.options::json ->> 'max_crashes')::int, 3));
+    AND t.crashes + CASE WHEN t.suspect AND t.begun THEN 1 ELSE 0 END >= coalesce((SELECT least((o ->> 'max_crashes')::numeric, 1000000)::int FROM (SELECT dibs.queue_options(t.options)) x(o)
+      WHERE jsonb_typeof(o -> 'max_crashes') = 'number'), 3));
   asked := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND stop IS NOT NULL AND NOT id = ANY (over));
   crashed := cardinality(over);
   rescued := cardinality(ids) - crashed;

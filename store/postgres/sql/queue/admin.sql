@@ -19,9 +19,9 @@ FROM (
   SELECT * FROM dibs.all_tasks t
   WHERE t.queue = ANY ($1::bigint[])
     AND ($2::bigint = 0 OR t.kind = $2) AND ($3::smallint[] IS NULL OR t.state = ANY ($3))
-    AND ($4::text = '' OR t.options::jsonb -> 'tags' ? $4)
-    AND ($5::text = '' OR t.options::jsonb -> 'unique' ->> 'key' = $5)
-    AND ($6::text = '' OR t.options::jsonb -> 'limit' ->> 'key' = $6)
+    AND ($4::text = '' OR dibs.queue_options(t.options) -> 'tags' ? $4)
+    AND ($5::text = '' OR dibs.queue_options(t.options) -> 'unique' ->> 'key' = $5)
+    AND ($6::text = '' OR dibs.queue_options(t.options) -> 'limit' ->> 'key' = $6)
     AND t.id > $7::bigint AND t.id <= $8::bigint
   ORDER BY t.id LIMIT $9::int
 ) t
@@ -132,9 +132,9 @@ FROM (
   SELECT * FROM (SELECT x.* FROM dibs.all_tasks x WHERE x.id = ANY ($10::bigint[]) OFFSET 0) t
   WHERE t.queue = ANY ($1::bigint[])
     AND ($2::bigint = 0 OR t.kind = $2) AND ($3::smallint[] IS NULL OR t.state = ANY ($3))
-    AND ($4::text = '' OR t.options::jsonb -> 'tags' ? $4)
-    AND ($5::text = '' OR t.options::jsonb -> 'unique' ->> 'key' = $5)
-    AND ($6::text = '' OR t.options::jsonb -> 'limit' ->> 'key' = $6)
+    AND ($4::text = '' OR dibs.queue_options(t.options) -> 'tags' ? $4)
+    AND ($5::text = '' OR dibs.queue_options(t.options) -> 'unique' ->> 'key' = $5)
+    AND ($6::text = '' OR dibs.queue_options(t.options) -> 'limit' ->> 'key' = $6)
     AND t.id > $7::bigint AND t.id <= $8::bigint
   ORDER BY t.id LIMIT $9::int
 ) t

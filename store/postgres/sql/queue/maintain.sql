@@ -42,17 +42,22 @@ DELETE FROM dibs.queue_workers WHERE id = ANY (ARRAY(
   SELECT w.id FROM dibs.queue_workers w WHERE w.ns = $1 AND w.gone <> 0 AND w.gone < dibs.now_us() - 30 * 86400000000 AND NOT w.unrescued
   LIMIT $2::int FOR UPDATE SKIP LOCKED));
 
--- [11] Sums up the counters of one minute that has several rows of one name: deletes $2 rows at most, and adds their
--- sums. Minutes younger than two are left alone, since rows are still added to them; those older than half an hour
--- were summed up.
-WITH gone AS (
+-- [11] Sums up counters of which a minute has several rows: deletes $2 rows at most, and adds their sums. It looks at
+-- the first $3 rows, and at as many from any other minute on. Minutes younger than two are left alone, since rows are
+-- still added to them; those older than half an hour were summed up.
+WITH span AS MATERIALIZED (
+  SELECT now - 1800000000 AS since, now - 120000000 AS until, now - 1800000000 + (random() * 1680000000)::bigint AS anywhere FROM dibs.now_us() now
+), seen AS MATERIALIZED (
+  (SELECT c.ctid AS place, minute, queue, kind, name FROM dibs.queue_counts c
+   WHERE ns = $1 AND minute >= (SELECT since FROM span) AND minute < (SELECT until FROM span) ORDER BY minute LIMIT $3::int)
+  UNION
+  (SELECT c.ctid, minute, queue, kind, name FROM dibs.queue_counts c
+   WHERE ns = $1 AND minute >= (SELECT anywhere FROM span) AND minute < (SELECT until FROM span) ORDER BY minute LIMIT $3::int)
+), gone AS (
   DELETE FROM dibs.queue_counts WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM dibs.queue_counts
-    WHERE ns = $1 AND minute = (
-      SELECT minute FROM dibs.queue_counts
-      WHERE ns = $1 AND minute >= dibs.now_us() - 1800000000 AND minute < dibs.now_us() - 120000000
-      GROUP BY minute HAVING count(*) > count(DISTINCT (queue, kind, name)) LIMIT 1)
-    LIMIT $2::int FOR UPDATE SKIP LOCKED))
+    SELECT c.ctid FROM dibs.queue_counts c WHERE ns = $1 AND c.ctid = ANY (ARRAY(
+      SELECT unnest(rows) FROM (SELECT array_agg(place) AS rows FROM seen GROUP BY minute, queue, kind, name HAVING count(*) > 1 LIMIT $2::int) x LIMIT $2::int))
+    FOR UPDATE SKIP LOCKED))
   RETURNING *
 )
 INSERT INTO dibs.queue_counts
