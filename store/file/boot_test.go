@@ -72,3 +72,39 @@ func TestATokenIsAboveTheLast(t *testing.T) {
 		t.Errorf("token %d after %d", next, r.Token)
 	}
 }
+
+// A request that may still be at work elsewhere outlasts a restart of this host (rule L8).
+// Holds: L8.
+func TestBusyOutlastsABoot(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	ref := granted(t, s, "k")
+	if r, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL, BusyUntil: time.Now().Add(time.Hour)}}); err != nil || r.Answers[0].Status != lease.OK {
+		t.Fatal(r, err)
+	}
+	dies(l, "k")
+	b, err := os.ReadFile(l.lockPath("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Boot = "11111111-2222-3333-4444-555555555555"
+	if b, err = r.encode(); err == nil {
+		err = os.WriteFile(l.lockPath("k"), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := requestFor("k", lease.DefaultTTL)
+	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.Held {
+		t.Errorf("%v, %+v, %v", a.Status, a.Record, err)
+	}
+	q.Unguarded = true
+	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.OK {
+		t.Errorf("whoever is no danger to it: %v, %v", a.Status, err)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // ran does a whole run without a tick, as dibs run does.
@@ -224,4 +225,38 @@ func TestLongJournalIsImportedByItself(t *testing.T) {
 		t.Errorf("the journal has %d bytes", n)
 	}
 	wantRuns(t, s, 2)
+}
+
+// A run whose hold of single use has died is not lost if it cannot be recorded at once.
+// Holds: promise 10.
+func TestACrashThatCannotBeRecordedYet(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	other, key := another(s), lease.OnceKey()
+	ref := askedBy(t, other, key).Record.Ref()
+	r := run.Record{ID: run.NewID(), Job: "j", Owner: ref.Owner, Token: ref.Token, Started: time.Now()}
+	if a, err := (&ticks{&db{dir: other.dir, leases: other}}).Start(t.Context(), []tick.StartRequest{{Run: r, Lease: ref}}); err != nil || a[0].Status != tick.Won {
+		t.Fatal(a, err)
+	}
+	dies(other, key)
+	app, err := OpenDB(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer app.Close()
+	tx, err := app.BeginTx(t.Context(), nil) // nobody else writes meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if got, err := s.History.Runs(short, history.Query{}); err == nil {
+		t.Fatalf("beside a writer: %v", got)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if got := runsOf(t, s, ""); len(got) != 1 || got[0].Outcome != run.Crashed {
+		t.Errorf("%+v", got)
+	}
 }

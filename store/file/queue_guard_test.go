@@ -257,6 +257,16 @@ func (c *crowd) due() {
 	if n := c.work("due at one instant", "due", 2); n < 150 {
 		c.Errorf("%d were given", n)
 	}
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprint("due", i))
+		id := c.enqueue(task.Spec{Queue: names[i], Kind: "k", Delay: time.Hour})[0].ID
+		c.copies(id, mostAtOnce, at)
+	}
+	c.step("a fetch from many queues", mostAtOnce, func() {
+		_, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: names, Max: 1})
+		c.must(err)
+	})
 	c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Queue: "due"}))
 	if got := c.maintain("due at one instant: maintain", 2, nil); got.Due == 0 {
 		c.Errorf("%+v", got)

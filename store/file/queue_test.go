@@ -7,6 +7,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // No statement of the queue's hot path looks at rows that it does not need: each finds its index.
@@ -41,5 +47,70 @@ func TestQueuePlans(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Nobody is woken while nothing changes.
+func TestNobodyIsWokenWithoutAChange(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	if _, err := s.Tasks.Queues(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	signs, err := s.Queue.Watch(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-signs // of what there was
+	woken := 0
+	for end := time.After(50 * watchEvery); end != nil; {
+		select {
+		case <-signs:
+			woken++
+		case <-end:
+			end = nil
+		}
+	}
+	if woken > 1 {
+		t.Errorf("woken %d times", woken)
+	}
+	if err := s.History.Append(t.Context(), []history.Event{{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	<-signs
+}
+
+// Whoever leaves or dies with tasks of more limits than one step changes has none of them afterwards.
+// Holds: promise 19.
+func TestAWorkerThatIsGoneLeavesNothingOfManyLimits(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{true, false} {
+		c := &crowd{TB: t}
+		c.open()
+		c.worker = c.join("gone")
+		var specs []task.Spec
+		for i := range mostLimits + mostLimits/2 {
+			specs = append(specs, task.Spec{Queue: "q", Kind: "k", Limit: &task.Limit{Key: fmt.Sprint(i)}})
+		}
+		c.enqueue(specs...)
+		if got := len(c.fetch("q", 1000).Tasks) + len(c.fetch("q", 1000).Tasks); got != len(specs) {
+			t.Fatalf("%d of %d were given", got, len(specs))
+		}
+		if leaves {
+			c.must(c.s.Queue.Deregister(t.Context(), c.worker))
+		} else {
+			_, err := c.s.Leases.Release(t.Context(), []lease.Ref{c.worker})
+			c.must(err)
+			for more := true; more; {
+				m, err := c.s.Queue.Maintain(t.Context(), driver.MaintainRequest{})
+				c.must(err)
+				more = m.More
+			}
+		}
+		left, err := c.s.Tasks.Tasks(t.Context(), driver.Filter{States: []task.State{task.Running}})
+		c.must(err)
+		if len(left) > 0 {
+			t.Errorf("leaves %t: %d of %d still run", leaves, len(left), len(specs))
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // Holds: promise 28.
@@ -118,16 +120,44 @@ func TestTheLockThatIsHandedOnCannotWrite(t *testing.T) {
 func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, t.TempDir())
-	j := inside(s).leases.journal
-	f, err := os.Create(j.path)
+	unlocked := keepJournal(t, s)
+	defer unlocked()
+	const runs = 3
+	alone := false
+	for attempt := 0; attempt < 5 && !alone; attempt++ { // on a slow machine a renewal may take longer than a journal is waited for
+		ended := make(chan error, runs)
+		for i := range runs {
+			ref, id := granted(t, s, lease.Key(fmt.Sprint("k", attempt, i))), run.NewID()
+			if err := beginRun(s, ref, id); err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- endRun(s, ref, id) }()
+		}
+		mine := granted(t, s, lease.Key(fmt.Sprint("mine", attempt)))
+		if got := statusOfRenewal(t, s, mine); got != lease.OK {
+			t.Errorf("a lease beside it: %v", got)
+		}
+		alone = len(ended) == 0
+		for range runs {
+			wantFault(t, "end a run", <-ended, inside(s).leases.journal.path, "locked it for seconds")
+		}
+	}
+	if !alone {
+		t.Error("other leases wait as long as runs that cannot be recorded")
+	}
+}
+
+// keepJournal keeps the journal locked, as any process can that shares the directory.
+func keepJournal(t *testing.T, s *store.Store) (unlock func()) {
+	t.Helper()
+	f, err := os.Create(inside(s).leases.journal.path)
+	if err == nil {
+		err = errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if err := errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX)); err != nil {
-		t.Fatal(err)
-	}
-	wantFault(t, "append", j.append(run.Record{ID: "r", Outcome: run.Succeeded}), j.path, "locked it for seconds")
+	return func() { f.Close() }
 }
 
 // another is what a second process has of the directory: its own open files, and no part in s's table.
@@ -241,4 +271,138 @@ func seatOf(t *testing.T, l *leases, key lease.Key) seat {
 		t.Fatal(err)
 	}
 	return at
+}
+
+// A grant that a break --now of the hold before it has overtaken is none: the new lock file is another's to take.
+// Holds: promise 1.
+func TestAGrantBehindABreakIsNone(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	dying, breaker, third := another(s), another(s), another(s)
+	first := askedBy(t, dying, "k").Record.Ref()
+	r := run.Record{ID: run.NewID(), Job: "k", Host: "h", Command: "true"}
+	if a, err := (&ticks{&db{dir: dying.dir, leases: dying}}).Start(t.Context(), []tick.StartRequest{{Run: r, Lease: first}}); err != nil || a[0].Status != tick.Won {
+		t.Fatal(a, err)
+	}
+	at, err := breaker.seat("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := lease.Broken{By: "me", Now: true}
+	if err := replaceJSON(at.in, at.requests().name, requests{To: first, Broken: &now}, false); err != nil {
+		t.Fatal(err)
+	}
+	rec, live, err := breaker.target(at, "k") // its second look
+	if err != nil || !live {
+		t.Fatal(live, err)
+	}
+	dies(dying, "k")
+	unlock := keepJournal(t, s) // the second one is held up where it writes down the run of the dead
+	second := make(chan lease.Answer, 1)
+	go func() {
+		r, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{requestFor("k", lease.DefaultTTL)})
+		if err != nil {
+			t.Error(err)
+		}
+		second <- r.Answers[0]
+	}()
+	time.Sleep(200 * time.Millisecond)
+	if a, err := breaker.replace(at, rec, now); err != nil || a.Status != lease.OK {
+		t.Fatal(a, err)
+	}
+	unlock()
+	b, c := <-second, askedBy(t, third, "k")
+	if b.Status == lease.OK && c.Status == lease.OK {
+		t.Errorf("two have the key: %+v and %+v", b.Record, c.Record)
+	}
+}
+
+// The same, where the second one has already found its file in place.
+func TestAGrantLooksAgainAtItsFile(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	at, err := l.seat("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := granted(t, s, "k")
+	h := l.holds["k"]
+	if same, err := l.dropRequests(t.Context(), h, ref); err != nil || !same {
+		t.Errorf("in place: %t, %v", same, err)
+	}
+	rec, _, err := l.target(at, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.replace(at, rec, lease.Broken{By: "me", Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := l.dropRequests(t.Context(), h, ref); err != nil || same {
+		t.Errorf("replaced: %t, %v", same, err)
+	}
+}
+
+// dies ends a process's hold as its death would.
+func dies(l *leases, key lease.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.holds[key]
+	delete(l.holds, key)
+	h.timer.Stop()
+	h.unlock()
+	h.close()
+}
+
+// A break of a hold that ends before its request is written does nothing to the one that was granted the key since.
+func TestABreakLeavesTheNextHoldAlone(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	first, next := granted(t, s, "k"), lease.Ref{}
+	a, err := l.requestLocked("k", func(_ *record, r *requests) (bool, error) {
+		if _, err := s.Leases.Release(t.Context(), []lease.Ref{first}); err != nil {
+			return false, err
+		}
+		next = granted(t, s, "k")
+		r.Broken = &lease.Broken{By: "me", Now: true}
+		return true, nil
+	})
+	if err != nil || a.Status != lease.Gone {
+		t.Errorf("the break was answered %v, %v", a.Status, err)
+	}
+	if got := statusOfRenewal(t, s, next); got != lease.OK {
+		t.Errorf("the next hold: %v", got)
+	}
+	wantFiles(t, s, lockFile("k"))
+}
+
+// A key that is used once leaves no file behind, whatever was asked of its holder.
+func TestAKeyThatIsUsedOnceLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	ref := granted(t, s, lease.OnceKey())
+	if b, err := s.Leases.Break(t.Context(), ref, lease.Broken{By: "me"}); err != nil || b.Answers[0].Status != lease.OK {
+		t.Fatal(b, err)
+	}
+	if r, err := s.Leases.Release(t.Context(), []lease.Ref{ref}); err != nil || r.Answers[0].Status != lease.OK {
+		t.Fatal(r, err)
+	}
+	wantFiles(t, s)
+}
+
+// wantFiles checks which files there are of leases.
+func wantFiles(t *testing.T, s *store.Store, want ...string) {
+	t.Helper()
+	all, err := os.ReadDir(filepath.Join(inside(s).leases.dir.path, leasesName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range all {
+		got = append(got, e.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the files of leases are %q, want %q", got, want)
+	}
 }

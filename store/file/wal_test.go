@@ -122,3 +122,16 @@ func TestWritersSeldomWaitForOneWhoReadsForLong(t *testing.T) {
 		t.Errorf("nobody reads, and the log has grown from %d to %d MiB", long>>20, size>>20)
 	}
 }
+
+// A process that could not empty a long log begins anew once somebody else has.
+func TestALogThatWasLongOnce(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	db := inside(s)
+	db.log.grown = 100 * mostLog
+	if err := s.History.Append(t.Context(), []history.Event{{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	if db.log.grown != 0 {
+		t.Errorf("it waits until the log has %d MiB", 2*db.log.grown>>20)
+	}
+}
