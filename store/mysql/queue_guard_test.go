@@ -175,10 +175,13 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	like(t, db, one(kindOf("nominee"), limitOf("n", 1)), n, map[string]string{"limited": "UNHEX(MD5(i))"})
 	like(t, db, one(func(s *task.Spec) { s.Kind, s.Queue = "elsewhere", "r" }), n, nil)
 	like(t, db, enqueue(t, elsewhere.Queue, spec())[0].ID, n, nil)
-	fill(t, s, namespaces, c.Namespace, time.Now(), n/10)
+	fill(t, s, append([]string{
+		`INSERT INTO dibs_task_workers (ns, owner, token, lease_key, host, does, ended) SELECT $1, 'o', seq, 'k', '', '{}', $2 - seq FROM seq_1_to_n`,
+		`INSERT INTO dibs_task_counts SELECT $1, $2 DIV 60000000 * 60000000 - seq % 28 * 60000000, CONCAT('q', seq), 'k', 'enqueued', 0, 1 FROM seq_1_to_n`,
+	}, namespaces...), c.Namespace, time.Now(), n/10)
 	t.Cleanup(func() {
 		for _, table := range []string{"subqueues", "workers", "limits", "wakes", "pauses", "rates", "counts"} {
-			_, _ = db.Exec(fmt.Sprintf("DELETE FROM dibs_task_%s WHERE ns BETWEEN '%s-' AND '%[2]s-~'", table, c.Namespace))
+			_, _ = db.Exec(fmt.Sprintf("DELETE FROM dibs_task_%s WHERE ns BETWEEN '%s' AND '%[2]s-~'", table, c.Namespace))
 		}
 	})
 	if err := s.Tasks.Pause(ctx, driver.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {

@@ -218,3 +218,21 @@ func TestBatchesTakeEachKeyOnce(t *testing.T) {
 		t.Errorf("%d tasks, want %d", n, rounds*keys)
 	}
 }
+
+// What a fetch found due, and another one has given since, is not made available a second time.
+// Holds: promise 19.
+func TestWhatRunsIsNotMadeDue(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, queueConfig(t, testserver.MariaDB(t)))
+	w := joined(t, s)
+	id := enqueue(t, s.Queue, spec())[0].ID
+	if n := len(fetchSome(t, s, w, 1).Tasks); n != 1 {
+		t.Fatal(n)
+	}
+	if err := s.Queue.(queues).makeDue(t.Context(), list{int64(id)}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(fetchSome(t, s, w, 1).Tasks); n != 0 {
+		t.Error("a task that runs is given again")
+	}
+}

@@ -93,6 +93,9 @@ func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 					if told = err == nil || !strings.Contains(err.Error(), "does not show"); told && errors.Is(err, ErrIsolation) == (level == good) {
 						t.Errorf("%s: %v", level, err)
 					}
+					if _, again := q.Enqueue(t.Context(), []task.Spec{spec()}); errors.Is(err, ErrIsolation) && !errors.Is(again, ErrIsolation) {
+						t.Errorf("%s, once more: %v", level, again)
+					}
 					if n := one(t, tx); n != 1 {
 						t.Error("the transaction is of no use any more")
 					}

@@ -224,3 +224,22 @@ func TestDoubtKeepsTheName(t *testing.T) {
 		t.Error("an abandoned take kept the name")
 	}
 }
+
+// An acquire that ends after the connection was lost leaves the name alone that another one has taken since.
+// Holds: L11.
+func TestAnOldAcquireFreesNoNewName(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, config(t, withSessionLock(testserver.MariaDB(t))))
+	n := s.Leases.(session).names
+	old, err := n.take(t.Context(), []lease.Key{"k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.forget() // as the loss of the connection does
+	if _, err := n.take(t.Context(), []lease.Key{"k"}); err != nil {
+		t.Fatal(err)
+	}
+	if idle := n.untake(old); len(idle) > 0 {
+		t.Errorf("it frees %q, which another one has", idle)
+	}
+}

@@ -149,7 +149,12 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	})
 	fill(t, plain, n, func(int) task.Spec { return spec(kindOf("elsewhere"), func(s *task.Spec) { s.Queue = "r" }) })
 	fill(t, elsewhere, n, func(int) task.Spec { return spec() })
-	fillWith(t, superuser(t, c.URL.String()), namespaces, c.Namespace, time.Now(), n)
+	fill(t, plain, n, func(int) task.Spec { return spec(func(s *task.Spec) { s.Queue = "windows" }) })
+	fillWith(t, superuser(t, c.URL.String()), append([]string{
+		`UPDATE dibs.tasks SET state = 10, ended = $2, hold = 3600000000 WHERE queue = (SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND name = 'windows')`,
+		`INSERT INTO dibs.queue_workers (ns, key, owner, token, gone) SELECT $1, 'k', 'o', i, $2 - i FROM generate_series(1, n * 10) i`,
+		`INSERT INTO dibs.queue_counts SELECT $1, ($2 / 60000000 - m) * 60000000, 'q' || i, 'k', 'enqueued', 1 FROM generate_series(1, n) i, generate_series(1, 28) m`,
+	}, namespaces...), c.Namespace, time.Now(), n)
 	if err := plain.Tasks.Pause(ctx, driver.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (t tasks) Maintain(ctx context.Context, r driver.MaintainRequest) (driver.M
 	}
 	var now int64
 	err := t.db.run(ctx, "maintain",
-		do(sqlMaintain()[9], t.ns, keptCounts.Microseconds(), bound), do(sqlMaintain()[10], t.ns, bound), do(sqlMaintain()[11], t.ns, bound, looked/4),
+		do(sqlMaintain()[9], t.ns, keptCounts.Microseconds(), bound), do(sqlMaintain()[10], t.ns, bound), do(sqlMaintain()[11], t.ns, bound, looked),
 		do(sqlMaintain()[12]).each(number1(&now)))
 	d.Now, d.More = instant(now), d.left <= 0
 	return d.Maintained, err

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/task"
@@ -198,6 +201,11 @@ func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 				}
 			}
 			a := <-done
+			if a.err == nil && a.st[1] == driver.Withheld { // a slow machine: it is asked again
+				var st []driver.Status
+				st, a.err = s.Queue.Finish(t.Context(), w, []driver.Completion{{Ref: f[1].Ref, Verdict: driver.Success}})
+				a.st[1] = st[0]
+			}
 			if want := []driver.Status{driver.OK, driver.Gone, driver.OK}; a.err != nil || !slices.Equal(a.st, want) {
 				t.Errorf("%v, %v, want %v", a.st, a.err, want)
 			}
@@ -206,5 +214,135 @@ func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 				t.Error("what is not the worker's any more has succeeded")
 			}
 		})
+	}
+}
+
+// A process whose queues could not be armed once arms them later, and those of a call that came meanwhile.
+func TestArmingGoesOnAfterAFailure(t *testing.T) {
+	t.Parallel()
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	w := joined(t, s)
+	if _, err := s.Queue.Watch(t.Context(), []string{"q"}); err != nil {
+		t.Fatal(err)
+	}
+	sql := superuser(t, c.URL.String())
+	tx, err := sql.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), "LOCK TABLE dibs.queue_watched IN EXCLUSIVE MODE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := s.Queue.(tasks).watch
+	arming := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.arming
+	}
+	fetchSome(t, s, w, 1)
+	eventually(t, "it is under way", arming)
+	eventually(t, "it has failed", func() bool { return !arming() }) // by lock_timeout
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "they are armed", func() bool {
+		fetchSome(t, s, w, 1)
+		return one[bool](t, sql, "SELECT count(*) > 0 FROM dibs.queue_watched")
+	})
+}
+
+// eventually waits for something that happens without being told.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to be: %s", what)
+		}
+	}
+}
+
+// copies makes n more tasks like one.
+func copies(t *testing.T, sql *pgx.Conn, id task.ID, n int) {
+	t.Helper()
+	if _, err := sql.Exec(t.Context(), `INSERT INTO dibs.tasks SELECT (jsonb_populate_record(t, jsonb_build_object('id', x.n, 'sort_key', t.sort_key + x.i))).*
+		FROM (SELECT i, nextval('dibs.task_ids') AS n FROM generate_series(1, $2::int) i) x, dibs.tasks t WHERE t.id = $1`, int64(id), n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A small queue is listed whole beside one of which more tasks run than a look reads, and a large one is counted whole.
+// Holds: promise 26.
+func TestListsAndCountsBesideManyAreWhole(t *testing.T) {
+	t.Parallel()
+	c := config(t, database(t, testserver.Postgres(t)))
+	s, sql := open(t, c), superuser(t, c.URL.String())
+	w := joined(t, s)
+	running := fetchSome(t, s, w, len(enqueue(t, s.Queue, spec()))).Tasks[0].ID
+	copies(t, sql, running, looked/4+100)
+	small := enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Queue = "small" }))[0].ID
+	if _, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"small"}, Max: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Tasks.Tasks(t.Context(), driver.Filter{Queue: "small"}); err != nil || len(all) != 1 || all[0].ID != small {
+		t.Errorf("the small queue: %+v, %v", all, err)
+	}
+	copies(t, sql, enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Queue = "large" }))[0].ID, 2*looked+100)
+	all, err := s.Tasks.Queues(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range all {
+		if q.Queue == "large" && q.Depth[task.Available] != 2*looked+101 {
+			t.Errorf("the large queue: %+v", q)
+		}
+	}
+}
+
+// Of more queues than a call of Maintain looks at, all have their turn.
+// Holds: promise 26.
+func TestAllQueuesAreMaintained(t *testing.T) {
+	t.Parallel()
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	specs := make([]task.Spec, 2*swept+100)
+	for i := range specs {
+		specs[i] = spec(func(s *task.Spec) { s.Queue, s.ExpiresAt = fmt.Sprint("q", i), time.Now().Add(time.Hour) })
+	}
+	enqueue(t, s.Queue, specs...)
+	if _, err := superuser(t, c.URL.String()).Exec(t.Context(), "UPDATE dibs.tasks SET expires = 1"); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range 6 {
+		m, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{Keep: queue.Retention})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += m.Expired
+	}
+	if n != len(specs) {
+		t.Errorf("%d of %d have expired", n, len(specs))
+	}
+}
+
+// Counters of a minute are summed up, however many of other names there are.
+func TestCountersAreSummedUp(t *testing.T) {
+	t.Parallel()
+	c := config(t, database(t, testserver.Postgres(t)))
+	s, sql := open(t, c), superuser(t, c.URL.String())
+	const names = looked / 2
+	if _, err := sql.Exec(t.Context(), `INSERT INTO dibs.queue_counts SELECT $1, (dibs.now_us() / 60000000 - m) * 60000000, 'q' || i, 'k', 'enqueued', 1
+		FROM generate_series(3, 5) m, generate_series(1, $2::int) i, generate_series(1, CASE i % 100 WHEN 0 THEN 3 ELSE 1 END)`, c.Namespace, names); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no name has two rows of one minute", func() bool {
+		if _, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{Keep: queue.Retention}); err != nil {
+			t.Fatal(err)
+		}
+		return one[bool](t, sql, "SELECT count(*) = count(DISTINCT (minute, queue)) FROM dibs.queue_counts")
+	})
+	if n := one[int64](t, sql, "SELECT sum(n)::bigint FROM dibs.queue_counts"); n != 3*(names+2*names/100) {
+		t.Errorf("they count %d", n)
 	}
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -226,4 +227,24 @@ func TestCallersPoolWithSessionLocks(t *testing.T) {
 	if err = pool.Ping(t.Context()); err != nil {
 		t.Errorf("the caller's pool after Close: %v", err)
 	}
+}
+
+// A call that its caller gives up while it takes locks leaves no lock behind for longer than its row lives.
+// Holds: L11.
+func TestACallThatIsGivenUpLeavesNoSessionLock(t *testing.T) {
+	t.Parallel()
+	s, c := sessionStore(t)
+	req := request("a", 500*time.Millisecond)
+	if a, _ := acquire(t, s, req); a.Status != lease.OK {
+		t.Fatal(a.Status)
+	}
+	own := s.Leases.(*session)
+	conn := <-own.conn.turn // somebody uses the connection
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := own.lock(ctx, []lease.AcquireRequest{req, request("b", time.Minute)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	own.conn.turn <- conn
+	one[any](t, superuser(t, c.URL.String()), "SELECT pg_advisory_lock($1)", LockID(c.Namespace, "a")) // waits for it
 }

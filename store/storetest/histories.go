@@ -415,6 +415,10 @@ func pruneInSteps(w *world) {
 	equal(w, "runs that are left", len(w.runs(history.Query{Limit: 1000})), 1)
 	equal(w, "ticks that are left", len(w.rows(history.Query{Limit: 1000})), 0)
 	equal(w, "events that are left", len(w.events(history.Query{Limit: 1000})), 0)
+	w.check("AppendTicks", w.s.History.AppendTicks(w.ctx, []tick.Tick{
+		{Job: "j", At: w.at(0), Through: w.at(120), Count: 121, State: tick.Closed, Outcome: run.Missed, Ended: w.at(120)}}))
+	equal(w, "a range that reaches into what stays", w.prune(w.at(60)), 0)
+	equal(w, "its rows", len(w.rows(history.Query{Limit: 1000})), 1)
 	for id, want := range map[string]int{runs[0].ID: 0, runs[many-1].ID: 0, stays.ID: 1} {
 		b, err := w.s.History.ReadOutput(w.ctx, id)
 		w.check("ReadOutput", err)

@@ -31,6 +31,8 @@ var rescuePromises = []promise{
 	{"many may rescue at once, and each task is rescued once", rescueTogether},
 	{"whoever leaves is forgotten, and its tasks are others' at once", leave},
 	{"what a worker is given after it left is rescued with its lease", leaveLate},
+	// Holds: promise 19.
+	{"the end of a run that was taken for crashed is refused", endOfTheCrashed},
 	// Holds: promises 19, 26.
 	{"whoever leaves with more tasks than a step takes leaves none of them behind", leaveMany},
 }
@@ -426,4 +428,17 @@ func (w *world) workers() []driver.Process {
 	all, err := w.s.Tasks.Workers(w.ctx)
 	w.check("Workers", err)
 	return all
+}
+
+// endOfTheCrashed: the end of a run that was taken for crashed is refused, whoever runs the task now.
+func endOfTheCrashed(w *world) {
+	id := w.add1(some())
+	for range 2 { // the second time it is a suspect that had begun: an attempt
+		worker := w.worker(w.s)
+		got := w.fetch1(worker, id)
+		equal(w, "Start", w.begin(worker, got.Ref), driver.OK)
+		w.dies(worker)
+		equal(w, "Finish of the dead", w.finish(worker, w.ended(got.Ref, driver.Success)), driver.Gone)
+	}
+	equal(w, "state", w.task(id).State, task.Available)
 }

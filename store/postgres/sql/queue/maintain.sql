@@ -20,10 +20,11 @@ SELECT dibs.queue_expire($1, $2::bigint[], $3::int);
 -- [5] Makes due tasks available.
 SELECT dibs.queue_make_due_all($1::bigint[], $2::int);
 
--- [6] Ends windows that are over (Q1), $2 at most. LATERAL: one short index scan for each queue.
+-- [6] Ends windows that are over (Q1), $2 at most. LATERAL: one short index scan for each queue. Here and below, the
+-- clock is in a SELECT of its own: no index is asked for less than what is volatile.
 SELECT dibs.queue_free(ARRAY(
   SELECT t.id FROM unnest($1::bigint[]) q(id),
-    LATERAL (SELECT x.id FROM dibs.tasks x WHERE x.queue = q.id AND x.state = 10 AND x.ended + x.hold <= dibs.now_us() ORDER BY x.ended + x.hold LIMIT $2::int) t
+    LATERAL (SELECT x.id FROM dibs.tasks x WHERE x.queue = q.id AND x.state = 10 AND x.ended + x.hold <= (SELECT dibs.now_us()) ORDER BY x.ended + x.hold LIMIT $2::int) t
   LIMIT $2::int));
 
 -- [7] Checks and repairs limits (Q5).
@@ -35,28 +36,27 @@ SELECT dibs.queue_prune($1::bigint[], $2::smallint, $3::bigint, $4::int);
 -- [9] Forgets counters older than $2, $3 rows at most. Here and below, rows that another process has are passed over
 -- (SKIP LOCKED), and the rows that are locked are found by ctid, which nothing can move meanwhile.
 DELETE FROM dibs.queue_counts WHERE ctid = ANY (ARRAY(
-  SELECT ctid FROM dibs.queue_counts WHERE ns = $1 AND minute < dibs.now_us() - $2::bigint LIMIT $3::int FOR UPDATE SKIP LOCKED));
+  SELECT ctid FROM dibs.queue_counts WHERE ns = $1 AND minute < (SELECT dibs.now_us() - $2::bigint) LIMIT $3::int FOR UPDATE SKIP LOCKED));
 
 -- [10] Forgets workers that have been gone for 30 days: nobody asks about their tasks any more.
 DELETE FROM dibs.queue_workers WHERE id = ANY (ARRAY(
-  SELECT w.id FROM dibs.queue_workers w WHERE w.ns = $1 AND w.gone <> 0 AND w.gone < dibs.now_us() - 30 * 86400000000 AND NOT w.unrescued
+  SELECT w.id FROM dibs.queue_workers w WHERE w.ns = $1 AND w.gone <> 0 AND w.gone < (SELECT dibs.now_us() - 30 * 86400000000) AND NOT w.unrescued
   LIMIT $2::int FOR UPDATE SKIP LOCKED));
 
 -- [11] Sums up counters of which a minute has several rows: deletes $2 rows at most, and adds their sums. It looks at
--- the first $3 rows, and at as many from any other minute on. Minutes younger than two are left alone, since rows are
--- still added to them; those older than half an hour were summed up.
-WITH span AS MATERIALIZED (
-  SELECT now - 1800000000 AS since, now - 120000000 AS until, now - 1800000000 + (random() * 1680000000)::bigint AS anywhere FROM dibs.now_us() now
+-- one minute, any that there is, and there at $3 rows. Minutes younger than two are left alone, since rows are still
+-- added to them; those older than half an hour were summed up.
+WITH RECURSIVE minutes(m) AS (
+  SELECT dibs.now_us() - 1800000000
+  UNION ALL
+  SELECT (SELECT c.minute FROM dibs.queue_counts c WHERE c.ns = $1 AND c.minute > m ORDER BY c.minute LIMIT 1) FROM minutes WHERE m < dibs.now_us() - 120000000
 ), seen AS MATERIALIZED (
-  (SELECT c.ctid AS place, minute, queue, kind, name FROM dibs.queue_counts c
-   WHERE ns = $1 AND minute >= (SELECT since FROM span) AND minute < (SELECT until FROM span) ORDER BY minute LIMIT $3::int)
-  UNION
-  (SELECT c.ctid, minute, queue, kind, name FROM dibs.queue_counts c
-   WHERE ns = $1 AND minute >= (SELECT anywhere FROM span) AND minute < (SELECT until FROM span) ORDER BY minute LIMIT $3::int)
+  SELECT c.ctid AS place, queue, kind, name FROM dibs.queue_counts c
+  WHERE ns = $1 AND minute = (SELECT m FROM minutes WHERE m < dibs.now_us() - 120000000 ORDER BY random() LIMIT 1) LIMIT $3::int
 ), gone AS (
   DELETE FROM dibs.queue_counts WHERE ctid = ANY (ARRAY(
     SELECT c.ctid FROM dibs.queue_counts c WHERE ns = $1 AND c.ctid = ANY (ARRAY(
-      SELECT unnest(rows) FROM (SELECT array_agg(place) AS rows FROM seen GROUP BY minute, queue, kind, name HAVING count(*) > 1 LIMIT $2::int) x LIMIT $2::int))
+      SELECT unnest(rows) FROM (SELECT array_agg(place) AS rows FROM seen GROUP BY queue, kind, name HAVING count(*) > 1 LIMIT $2::int) x LIMIT $2::int))
     FOR UPDATE SKIP LOCKED))
   RETURNING *
 )
