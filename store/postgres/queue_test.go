@@ -271,7 +271,8 @@ func copies(t *testing.T, sql *pgx.Conn, id task.ID, n int) {
 	}
 }
 
-// A small queue is listed whole beside one of which more tasks run than a look reads, and a large one is counted whole.
+// A small queue is listed whole beside one of which more tasks run than a look reads, and a large one is counted
+// whole.
 // Holds: promise 26.
 func TestListsAndCountsBesideManyAreWhole(t *testing.T) {
 	t.Parallel()

@@ -263,8 +263,8 @@ func Columns(table, column string, number, tasks bool, exec func(ctx context.Con
 	return all
 }
 
-// RunDamagedTask checks that a task that cannot be understood keeps neither its slot of a limit nor its unique key from
-// others, whether its worker ends it or dies. damage makes a task of a namespace one, behind the store's back.
+// RunDamagedTask checks that a task that cannot be understood keeps neither its slot of a limit nor its unique key
+// from others, whether its worker ends it or dies. damage makes a task of a namespace one, behind the store's back.
 // Holds: promise 28.
 func RunDamagedTask(t *testing.T, open Open, url string, damage func(ctx context.Context, c store.Config, victim task.ID) error) {
 	t.Helper()
