@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,7 @@ type taken struct {
 // take gets the names of ks for an acquire, which ends with untake.
 func (n *names) take(ctx context.Context, ks []lease.Key) (taken, error) {
 	var t taken // the connection's, until do returns without an error
+	ks = slices.Compact(slices.Sorted(slices.Values(ks)))
 	err := n.pin.do(ctx, func(q asker) error {
 		t = taken{map[lease.Key]*named{}, map[lease.Key]int64{}} // it may be the second attempt
 		var ask []lease.Key

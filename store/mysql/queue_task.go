@@ -77,8 +77,8 @@ func (e *asideError) Error() string { return fmt.Sprintf("task %d is %s", e.id, 
 // setAside ends such a task as discarded, without its limit, where others move up, and its unique key. All else of it
 // stays as it is.
 func (q queues) setAside(ctx context.Context, e *asideError) error {
-	return q.run(ctx, new(packet).add("clock").add("wake-of", int64(e.id), q.ns).add("set-aside", lifecycle.Number(task.Discarded), lifecycle.Number(task.Discarded),
-		task.ReasonDamaged, q.ns, int64(e.id)))
+	return q.run(ctx, new(packet).add("begin").add("clock").add("wake-of", int64(e.id), q.ns).add("set-aside", lifecycle.Number(task.Discarded),
+		lifecycle.Number(task.Discarded), task.ReasonDamaged, q.ns, int64(e.id)).add("commit"))
 }
 
 // columns are those of columnNames.
