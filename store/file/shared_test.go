@@ -125,7 +125,7 @@ func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
 	const runs = 3
 	alone := false
 	for attempt := 0; attempt < 5 && !alone; attempt++ { // on a slow machine a renewal may take longer than a journal is waited for
-		ended := make(chan error, runs)
+		ended, mine := make(chan error, runs), granted(t, s, lease.Key(fmt.Sprint("mine", attempt)))
 		for i := range runs {
 			ref, id := granted(t, s, lease.Key(fmt.Sprint("k", attempt, i))), run.NewID()
 			if err := beginRun(s, ref, id); err != nil {
@@ -133,7 +133,7 @@ func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
 			}
 			go func() { ended <- endRun(s, ref, id) }()
 		}
-		mine := granted(t, s, lease.Key(fmt.Sprint("mine", attempt)))
+		time.Sleep(100 * time.Millisecond) // they are at it
 		if got := statusOfRenewal(t, s, mine); got != lease.OK {
 			t.Errorf("a lease beside it: %v", got)
 		}
