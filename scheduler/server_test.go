@@ -461,10 +461,11 @@ func TestTicksMissedBeforeALongRunAreSettledDuringIt(t *testing.T) {
 		if err != nil || a.Answers[0].Status != lease.OK {
 			t.Fatal(a, err)
 		}
-		ref, alive := a.Answers[0].Record.Ref(), true
+		ref := a.Answers[0].Record.Ref()
+		ctx, dies := context.WithCancel(t.Context())
 		go func() {
-			for ; alive; time.Sleep(5 * time.Second) {
-				_, _ = st.Leases.Renew(context.Background(), []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}})
+			for ; ctx.Err() == nil; time.Sleep(5 * time.Second) {
+				_, _ = st.Leases.Renew(ctx, []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}})
 			}
 		}()
 		if c, err := st.Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "app/j", At: at, Lease: ref}}); err != nil || c[0].Status != tick.Won {
@@ -480,7 +481,7 @@ func TestTicksMissedBeforeALongRunAreSettledDuringIt(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		h.stop()
-		alive = false
+		dies()
 		time.Sleep(10 * time.Second)
 	})
 }

@@ -401,7 +401,7 @@ func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.New(memory.Options{})
 		h := newHost(t, "a", shared)
-		defer h.serve(newJob(t, "@every 1m", time.Second))()
+		stop := h.serve(newJob(t, "@every 1m", time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		opens := func() {
@@ -426,6 +426,7 @@ func TestAStoreThatForgotAHostLearnsItAgain(t *testing.T) {
 		}
 		cancel()
 		<-done
+		stop()
 		h.backend.Self.BootID = "another"
 		opens()
 		h.pass()
