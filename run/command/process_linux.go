@@ -65,7 +65,9 @@ func (p *Process) Stop(grace time.Duration) {
 	p.cutOff()
 	at := max(clock.System.Boot()+grace, 1)
 	p.bounds.stop(at)
-	_ = p.send(guardian.Message{Kind: guardian.Stop, Kill: at}) // without a guardian all are killed anyway
+	if err := p.send(guardian.Message{Kind: guardian.Stop, Kill: at}); err != nil && !p.isEmpty() { // it does not read
+		p.tree().Terminate(p.pid, !p.told.Load())
+	}
 }
 
 // Kill kills the command and everything that it started. It returns at once; Empty tells when all are gone.
