@@ -59,7 +59,7 @@ type guard struct {
 	term, kill, stop time.Duration
 	patience         time.Duration // LastResort of term and kill
 	termed           bool          // the deadline has passed
-	told             bool          // everything was sent TERM
+	told             Told          // who was sent TERM
 	byDeadline       bool          // … while the main process lived
 	overdue          bool          // … and the time to kill as well
 	doomed           bool          // everything is being killed
@@ -98,7 +98,7 @@ func serve(cgroupPath, numbers, path string, args []string) error {
 		return err
 	}
 	g := &guard{timer: timer, alarms: alarms, policy: arm.Leftovers, grace: arm.Grace, term: arm.Term, kill: arm.Kill, patience: LastResort(arm.Term, arm.Kill),
-		hold: arm.Hold, freed: make(chan struct{}), arm: arm}
+		hold: arm.Hold, freed: make(chan struct{}), arm: arm, told: Told{}}
 	if cgroupPath != "-" {
 		g.cgroup = cgroupPath
 	}

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"slices"
 	"syscall"
 
 	"github.com/dibs-run/dibs/internal/guardian/proc"
@@ -61,17 +62,30 @@ func othersGroups(all, left []proc.Stat) map[int]bool {
 	return others
 }
 
-// Terminate sends TERM to the whole tree, the group main first; CONT lets what is stopped hear it.
-// Sure is as SignalGroup has it.
-func (t Tree) Terminate(main int, sure bool) {
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
-		t.SignalGroup(main, sure, s)
-		for _, p := range t.Living() {
-			if p.Group != main {
+// Told are processes that were sent TERM: when each began, by its number.
+type Told map[int]uint64
+
+// Terminate sends TERM to those of the tree that are not told yet, and notes them; CONT lets what is stopped hear it.
+// The first time, the group main gets it in one piece. Sure is as SignalGroup has it.
+func (t Tree) Terminate(main int, sure bool, told Told) {
+	first := len(told) == 0
+	signal := func(s syscall.Signal, all []proc.Stat) {
+		if first {
+			t.SignalGroup(main, sure, s)
+		}
+		for _, p := range all {
+			if !first || p.Group != main {
 				_ = syscall.Kill(p.PID, s)
 			}
 		}
 	}
+	known := func(p proc.Stat) bool { return told[p.PID] == p.Start }
+	fresh := slices.DeleteFunc(t.Living(), known)
+	signal(syscall.SIGTERM, fresh)
+	for _, p := range fresh {
+		told[p.PID] = p.Start
+	}
+	signal(syscall.SIGCONT, fresh)
 }
 
 // SignalGroup signals the group main. It is sure that the number is still the command's while the

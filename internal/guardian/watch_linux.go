@@ -172,13 +172,13 @@ func (g *guard) keepDeadline(now time.Duration) {
 // after it while this process was stopped. The caller has the mutex, so that the number is not another's.
 func (g *guard) mainDead() bool { return g.ended || g.main != 0 && isDead(g.main) }
 
-// terminate sends TERM to everything, once, whoever asks for it: a second one makes many programs give up at once.
+// terminate sends TERM to everything that has got none yet, whoever asks for it: a second one makes many programs give
+// up at once.
 func (g *guard) terminate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.main != 0 && !g.told {
-		g.told = true
-		g.tree().Terminate(g.main, !g.ended)
+	if g.main != 0 {
+		g.tree().Terminate(g.main, !g.ended, g.told)
 	}
 }
 

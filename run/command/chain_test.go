@@ -5,6 +5,7 @@ package command
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -265,6 +266,30 @@ func TestEverybodyIsToldOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the command starts once it was told to terminate is told as well, when its main process has ended.
+// Holds: L7.
+func TestWhatBeginsAfterTheTermIsTold(t *testing.T) {
+	bothWays(t, func(t *testing.T, ungrouped bool) {
+		run, dir := newRun(t), t.TempDir()
+		late := writeProgram(t, dir+"/late", "#!/bin/sh\ntrap 'echo late; exit 0' TERM\n: > $1\nwhile :; do sleep 0.02; done\n", 0o755)
+		script := fmt.Sprintf("trap '%s %s/up %s & while [ ! -e %[2]s/up ]; do sleep 0.01; done; exit 0' TERM; echo up; while :; do sleep 0.02; done", late, dir, run)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		p := start(t, Spec{Args: shell(run, script), RunID: run, Stdout: w, Leftovers: Kill, LeftoverGrace: time.Hour, ungrouped: ungrouped})
+		w.Close()
+		lines := bufio.NewReader(r)
+		awaitUp(t, lines)
+		p.Stop(time.Hour)
+		within(t, "empty", soon, p.Empty())
+		if line, err := lines.ReadString('\n'); line != "late\n" {
+			t.Errorf("%q, %v", line, err)
+		}
+	})
 }
 
 func TestStopWakesTheStoppedAndReachesWhoDetached(t *testing.T) {

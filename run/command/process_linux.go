@@ -66,7 +66,7 @@ func (p *Process) Stop(grace time.Duration) {
 	at := max(clock.System.Boot()+grace, 1)
 	p.bounds.stop(at)
 	if err := p.send(guardian.Message{Kind: guardian.Stop, Kill: at}); err != nil && !p.isEmpty() { // it does not read
-		p.tree().Terminate(p.pid, !p.told.Load())
+		p.tree().Terminate(p.pid, !p.told.Load(), guardian.Told{})
 	}
 }
 

@@ -145,19 +145,3 @@ func TestADeadlineInTheMiddleOfTheExec(t *testing.T) {
 		return
 	}
 }
-
-// A guardian that keeps the locks until it is released, and is stopped then, is ended.
-func TestReleaseWaitsForNoStoppedGuardian(t *testing.T) {
-	t.Parallel()
-	run := newRun(t)
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, Spec{Args: shell(run, "exit 0"), RunID: run, Locks: []*os.File{f}, HoldLocks: true})
-	f.Close()
-	within(t, "empty", soon, p.Empty())
-	keepStopped(t, p.warden.pid, p.guardian.pid)
-	p.Release()
-	within(t, "reaped", soon, p.Reaped())
-}

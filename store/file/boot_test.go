@@ -21,24 +21,8 @@ func TestAHoldOfAnEarlierBootIsOver(t *testing.T) {
 	if err != nil || first.Status != lease.OK {
 		t.Fatal(first.Status, err)
 	}
-	l.mu.Lock()
-	l.letGo(l.holds["k"])
-	l.mu.Unlock()
-	b, err := os.ReadFile(l.lockPath("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Boot = "11111111-2222-3333-4444-555555555555"
-	if b, err = r.encode(); err == nil {
-		err = os.WriteFile(l.lockPath("k"), b, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dies(l, "k")
+	ofAnotherBoot(t, l, "k")
 	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.OK || a.Record.Token <= first.Record.Token {
 		t.Errorf("%v, %+v, %v", a.Status, a.Record, err)
 	}
@@ -84,7 +68,21 @@ func TestBusyOutlastsABoot(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	dies(l, "k")
-	b, err := os.ReadFile(l.lockPath("k"))
+	ofAnotherBoot(t, l, "k")
+	q := requestFor("k", lease.DefaultTTL)
+	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.Held {
+		t.Errorf("%v, %+v, %v", a.Status, a.Record, err)
+	}
+	q.Unguarded = true
+	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.OK {
+		t.Errorf("whoever is no danger to it: %v, %v", a.Status, err)
+	}
+}
+
+// ofAnotherBoot makes a key's record one of an earlier boot of this host.
+func ofAnotherBoot(t *testing.T, l *leases, key lease.Key) {
+	t.Helper()
+	b, err := os.ReadFile(l.lockPath(key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,17 +92,9 @@ func TestBusyOutlastsABoot(t *testing.T) {
 	}
 	r.Boot = "11111111-2222-3333-4444-555555555555"
 	if b, err = r.encode(); err == nil {
-		err = os.WriteFile(l.lockPath("k"), b, 0o600)
+		err = os.WriteFile(l.lockPath(key), b, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-	q := requestFor("k", lease.DefaultTTL)
-	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.Held {
-		t.Errorf("%v, %+v, %v", a.Status, a.Record, err)
-	}
-	q.Unguarded = true
-	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.OK {
-		t.Errorf("whoever is no danger to it: %v, %v", a.Status, err)
 	}
 }

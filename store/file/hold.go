@@ -209,7 +209,9 @@ func (l *leases) editFile(ref lease.Ref, at seat, change func(*record, bool, ins
 func keep(fd int, r *record, at seat) error {
 	if r.released() && r.Run == nil && r.Key.Once() {
 		err := at.remove()
-		_ = at.requests().remove() // after it: who writes one now sees at its second look that the hold is gone
+		// After it: who writes one now sees at its second look that the hold is gone. Nobody acquires the key anew, so
+		// nobody relies on the request of a break --now that is under way.
+		_ = at.requests().remove()
 		return err
 	}
 	return writeRecord(fd, r)

@@ -4,6 +4,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,12 +37,10 @@ func newJournal(d *dir) *journal {
 	return &journal{dir: d, path: filepath.Join(d.path, journalName), unreadable: new(unreadable)}
 }
 
-// errKept is that somebody has the journal locked: a reader, who takes it away in a moment, or any process that shares
-// the directory.
-var errKept = fmt.Errorf("the journal of runs: %w", errStopped)
-
-// append writes one run, or says errKept at once: nothing may wait here, since all leases of this process stand behind
-// l.mu. Each line begins with the newline: a line that was cut short by a full disk does not swallow the next one.
+// append writes one run. It waits for nobody, since all leases of this process stand behind l.mu: while somebody has
+// the journal locked, a reader that takes it away in a moment, or any process that shares the directory, it says
+// errStopped. Each line begins with the newline: a line that was cut short by a full disk does not swallow the next
+// one.
 func (j *journal) append(r run.Record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -49,17 +48,20 @@ func (j *journal) append(r run.Record) error {
 	}
 	ok, err := j.tryAppend(append(append([]byte{'\n'}, text...), '\n'))
 	if err == nil && !ok {
-		err = errKept
+		err = errStopped
 	}
 	return fail("append to", j.path, err)
 }
 
-// unkept repeats do, without l.mu in between, while the journal is kept.
+// unkept repeats do, without l.mu in between, while it says errStopped.
 func unkept(ctx context.Context, do func() error) (err error) {
-	_, _ = patiently(ctx, patience, func() (bool, error) {
+	done, _ := patiently(ctx, patience, func() (bool, error) {
 		err = do()
-		return !errors.Is(err, errKept), nil
+		return !errors.Is(err, errStopped), nil
 	})
+	if !done {
+		err = cmp.Or(ctx.Err(), err)
+	}
 	return err
 }
 

@@ -79,7 +79,7 @@ func (l *leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (leas
 			})
 			return settled, err
 		})
-		return a, err
+		return a, fail("acquire", l.lockPath(q.Key), err)
 	})
 }
 
@@ -227,6 +227,8 @@ func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, h
 	}
 	unlockByte(fd, writeByte)
 	if same, err := l.dropRequests(ctx, h, rec.ref()); err != nil || !same {
+		rec.release() // else it would look like a hold: of work apart, until it lapses
+		_ = writeRecord(fd, &rec)
 		return lease.Answer{Status: lease.Held}, false, err
 	}
 	l.keep(h, rec)

@@ -183,7 +183,12 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 		if all, err = rows(f.txn, readSubQueue, "subqueues_of", name, 0, f.looked); err != nil || len(all) < f.looked {
 			return all, err
 		}
-	case len(kinds) <= f.looked:
+	case len(kinds) <= mostLooked:
+		if len(kinds) > f.looked { // some are drawn
+			at := rand.IntN(len(kinds))
+			kinds = slices.Concat(kinds[at:], kinds[:at])[:f.looked]
+			f.lookAgain()
+		}
 		for _, kind := range kinds {
 			found, err := rows(f.txn, readSubQueue, "subqueue_known", name, kind)
 			if err != nil {
@@ -202,6 +207,12 @@ func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 
 // drawPause is when a fetch is to look again that has found nothing in the sub-queues that it has drawn.
 const drawPause = 100 * time.Millisecond
+
+func (f *fetch) lookAgain() {
+	if again := f.now.Add(drawPause); f.nextDue.IsZero() || again.Before(f.nextDue) {
+		f.nextDue = again
+	}
+}
 
 // drawn are at most looked sub-queues of a queue, from one number on: those that have tasks and, if these cannot
 // all be looked at, some of the others.
@@ -231,9 +242,7 @@ func (f *fetch) drawn(name string, from int64) (all []subQueue, err error) {
 	if whole {
 		return all, nil
 	}
-	if again := f.now.Add(drawPause); f.nextDue.IsZero() || again.Before(f.nextDue) {
-		f.nextDue = again
-	}
+	f.lookAgain()
 	for _, from := range []int64{from, 0} {
 		found, err := rows(f.txn, readSubQueue, "subqueues_of", name, from, f.looked)
 		if err != nil {
@@ -321,6 +330,10 @@ func (f *fetch) dispatchAll(all []candidate) (met int, err error) {
 		t, err := f.get(c.id)
 		if err != nil {
 			return met, err
+		}
+		if t.aside { // and others come behind it
+			met++
+			f.left--
 		}
 		if t.State != task.Available {
 			continue // an earlier one took the slot

@@ -175,7 +175,8 @@ func (l *leases) replace(at seat, rec record, b lease.Broken) (lease.Answer, err
 }
 
 // dropRequests removes requests to earlier holds, once the record is the new one's. It says whether path still leads
-// to fd: a break --now of the earlier hold may just have replaced the file.
+// to fd: a break --now of the earlier hold may just have replaced the file. While somebody has the namespace's lock,
+// who may be about to do that, the answer is errStopped.
 func (l *leases) dropRequests(ctx context.Context, h *hold, ref lease.Ref) (same bool, err error) {
 	asked := h.at.requests()
 	there, err := asked.in.Exists(asked.name)
@@ -195,8 +196,5 @@ func (l *leases) dropRequests(ctx context.Context, h *hold, ref lease.Ref) (same
 		}
 		return err
 	})
-	if errors.Is(err, errStopped) { // it may be just replacing the file
-		return false, nil
-	}
 	return same, err
 }

@@ -343,6 +343,42 @@ func TestAGrantLooksAgainAtItsFile(t *testing.T) {
 	}
 }
 
+// A grant that cannot look at the requests to earlier holds, since somebody keeps the namespace's lock, says so, and
+// leaves nothing that looks like a hold: also not of work apart, whose lock proves nothing.
+func TestAGrantThatIsGivenUpLeavesNoHold(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	q := requestFor("k", lease.DefaultTTL)
+	q.Holder.Replaceable, q.Holder.Apart = true, true
+	a, err := tryAcquire(s, q)
+	if err != nil || a.Status != lease.OK {
+		t.Fatal(a, err)
+	}
+	if r, err := s.Leases.RequestRelease(t.Context(), a.Record.Ref(), q.Holder); err != nil || r.Answers[0].Status != lease.OK {
+		t.Fatal(r, err)
+	}
+	if r, err := s.Leases.Release(t.Context(), []lease.Ref{a.Record.Ref()}); err != nil || r.Answers[0].Status != lease.OK {
+		t.Fatal(r, err)
+	}
+	lock := filepath.Join(l.dir.path, lockName)
+	f, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Holder.ID = lease.NewNonce()
+	_, err = tryAcquire(s, q)
+	wantFault(t, "acquire beside a stopped process", err, lock, "locked it for seconds")
+	f.Close()
+	q.Holder.ID = lease.NewNonce()
+	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.OK {
+		t.Errorf("afterwards: %v of %+v, %v", a.Status, a.Record, err)
+	}
+}
+
 // dies ends a process's hold as its death would.
 func dies(l *leases, key lease.Key) {
 	l.mu.Lock()

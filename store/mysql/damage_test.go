@@ -50,4 +50,10 @@ func TestDamage(t *testing.T) {
 		_, err := db.ExecContext(ctx, "UPDATE dibs_tasks SET options = 'x' WHERE id = ?", int64(victim))
 		return err
 	})
+	t.Run("done", func(t *testing.T) { // it waits, or runs, and has ended
+		storetest.RunDamagedTask(t, OpenConfig, address, func(ctx context.Context, _ store.Config, victim task.ID) error {
+			_, err := db.ExecContext(ctx, "UPDATE dibs_tasks SET options = 'x', done = 5, ended = @@timestamp * 1000000 WHERE id = ?", int64(victim))
+			return err
+		})
+	})
 }

@@ -64,4 +64,12 @@ func TestDamage(t *testing.T) {
 		_, err := pool.Exec(ctx, "UPDATE dibs.tasks SET options = 'x' WHERE id = $1", int64(victim))
 		return err
 	})
+	for _, options := range []string{`{"max_crashes":-3000000000}`, `{"unique":5,"limit":5,"max_crashes":1e400}`, "5", "[]", strings.Repeat("[", 50_000)} {
+		t.Run(fmt.Sprintf("options %.20s", options), func(t *testing.T) {
+			storetest.RunDamagedTask(t, OpenConfig, address, func(ctx context.Context, _ store.Config, victim task.ID) error {
+				_, err := pool.Exec(ctx, "UPDATE dibs.tasks SET options = $1 WHERE id = $2", options, int64(victim))
+				return err
+			})
+		})
+	}
 }

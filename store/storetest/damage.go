@@ -292,13 +292,23 @@ func RunDamagedTask(t *testing.T, open Open, url string, damage func(ctx context
 			w.Errorf("what waits for the damaged task's slot does not get it: %+v", w.task(next))
 		})
 	}
-	t.Run("a damaged task with a unique key", func(t *testing.T) {
+	for _, again := range []task.Again{task.Refuse, task.Replace, task.Debounce} {
+		damagedKey(t, open, url, again, damage)
+	}
+}
+
+func damagedKey(t *testing.T, open Open, url string, again task.Again, damage func(ctx context.Context, c store.Config, victim task.ID) error) {
+	t.Run("a damaged task with a unique key, "+string(again), func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, open, url)
-		worker, victim := w.worker(w.s), w.add1(unique("u", task.UntilFinished))
+		s := unique("u", task.UntilStarted)
+		if s.Unique.Again = again; again == task.Debounce {
+			s.Delay = time.Hour
+		}
+		worker, victim := w.worker(w.s), w.add1(s)
 		w.check("damage", damage(w.ctx, w.config, victim))
 		for range 5 { // a store may see it only when it is fetched
-			a := w.enqueue(w.s, unique("u", task.UntilFinished))[0]
+			a := w.enqueue(w.s, s)[0]
 			if a.Answer == task.New {
 				return
 			}

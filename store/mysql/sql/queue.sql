@@ -349,13 +349,13 @@ UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET options = ?, args = ? WHERE id = ? A
 -- name: wake-of
 -- Leaves a note for the limit of a task that is to be set aside.
 INSERT INTO dibs_task_wakes (ns, hash, limit_key, slots) SELECT l.ns, l.hash, l.limit_key, 0
-FROM dibs_tasks t FORCE INDEX (PRIMARY) JOIN dibs_task_limits l ON l.ns = t.ns AND l.hash = t.limited WHERE t.id = ? AND t.ns = ? AND t.done = 0;
+FROM dibs_tasks t FORCE INDEX (PRIMARY) JOIN dibs_task_limits l ON l.ns = t.ns AND l.hash = t.limited WHERE t.id = ? AND t.ns = ? AND t.state < 5;
 
 -- name: set-aside
--- Ends a task that cannot be understood, if it has not ended.
+-- Ends a task that cannot be understood, if it waits or runs: whatever else its row says.
 UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = ?, done = ?, ended = @dibs_now, due_at = 0, lapses = 0, holder = 0, ukey = NULL, win = 0,
   limited = NULL, line = 0, stop = '', reason = ?, ver = ver + 1
-WHERE ns = ? AND id = ? AND done = 0;
+WHERE ns = ? AND id = ? AND state < 5;
 
 -- name: insert-tasks
 -- Inserts whole rows: plain-row or the values follow.

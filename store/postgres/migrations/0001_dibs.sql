@@ -738,8 +738,8 @@ END $$;
 -- The options of a task; NULL where they are none that anybody can read, so that one row stops no statement.
 CREATE FUNCTION dibs.queue_options(p text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
-  RETURN p::jsonb;
-EXCEPTION WHEN data_exception THEN
+  RETURN CASE WHEN jsonb_typeof(p::jsonb) = 'object' THEN p::jsonb END;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
   RETURN NULL;
 END $$;
 
@@ -1209,6 +1209,12 @@ BEGIN
           END IF;
         ELSIF there.state = 10 AND there.ended + there.hold <= t_now THEN
           PERFORM dibs.queue_free(ARRAY[there.id]);
+        ELSIF there.state NOT IN (5, 10) AND jsonb_typeof(dibs.queue_options(there.options) -> 'unique') IS DISTINCT FROM 'object' THEN
+          PERFORM FROM dibs.tasks WHERE id = there.id AND state::int NOT IN (5, 10) FOR NO KEY UPDATE;
+          IF FOUND THEN -- it is damaged: nobody could run it
+            PERFORM dibs.queue_discard(ARRAY[there.id], 'damaged', t_now);
+            PERFORM dibs.queue_note(p_ns, there.lim);
+          END IF;
         ELSIF p_again[x] = 0 OR there.state IN (5, 10) AND there.hold >= 0 THEN
           answer := 2; -- who holds its key until the end, or in a window, is not replaced (promise 17)
         ELSIF there.state NOT IN (5, 10) THEN
@@ -1228,7 +1234,7 @@ BEGIN
           there.state := CASE WHEN there.due > t_now THEN CASE WHEN there.state = 6 THEN 6 ELSE 0 END
                               WHEN there.lim IS NOT NULL THEN 3 WHEN there.suspect THEN 2 ELSE 1 END;
           UPDATE dibs.tasks SET args = p_args[x], due = there.due, state = there.state,
-            options = ((coalesce(dibs.queue_options(options), '{}') - 'tags') || jsonb_strip_nulls(jsonb_build_object('tags', p_options[x]::jsonb -> 'tags')))::text,
+            options = ((dibs.queue_options(options) - 'tags') || jsonb_strip_nulls(jsonb_build_object('tags', p_options[x]::jsonb -> 'tags')))::text,
             sort_key = (CASE WHEN sort_key >> 53 < 19 THEN 0 ELSE 19 END + p_rank[x] % 19)::bigint << 53 | id,
             granted = attempts, snoozes = 0
           WHERE id = there.id;
@@ -2008,7 +2014,7 @@ BEGIN
   t_now := dibs.now_us();
   ids := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND state::int = 5 AND worker IS NOT DISTINCT FROM p_worker ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
   over := ARRAY(SELECT id FROM dibs.tasks t WHERE id = ANY (ids)
-    AND t.crashes + CASE WHEN t.suspect AND t.begun THEN 1 ELSE 0 END >= coalesce((SELECT least((o ->> 'max_crashes')::numeric, 1000000)::int FROM (SELECT dibs.queue_options(t.options)) x(o)
+    AND t.crashes + CASE WHEN t.suspect AND t.begun THEN 1 ELSE 0 END >= coalesce((SELECT greatest(least((o ->> 'max_crashes')::numeric, 1000000), 0)::int FROM (SELECT dibs.queue_options(t.options)) x(o)
       WHERE jsonb_typeof(o -> 'max_crashes') = 'number'), 3));
   asked := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND stop IS NOT NULL AND NOT id = ANY (over));
   crashed := cardinality(over);

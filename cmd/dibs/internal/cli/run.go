@@ -129,7 +129,7 @@ func (o runOptions) check() (plan, error) {
 	if len(o.args) == 0 {
 		return p, errors.New("no command; write it after --, as in: dibs run --key KEY -- COMMAND")
 	}
-	if f := misplaced(o.args); f != "" && !o.dashed {
+	if f := misplaced(o.args); f != "" && !o.dashed && o.key == "" {
 		return p, fmt.Errorf("%s comes after the word %q; flags come first, as in: dibs run --key KEY -- COMMAND "+
 			"(if it is the command's own, write -- before the command)", f, o.args[0])
 	}

@@ -24,15 +24,20 @@ local function holder(key)
   return nil
 end
 
+-- options is what a task's spec says besides arguments and tags; nil if nobody can read it.
+local function options(id)
+  local spec = new_specs[id] or call('HGET', prefix .. 'specs:' .. page(id), id) or ''
+  local readable, _, _, rest = pcall(struct.unpack, '<I4c0I4c0', spec)
+  return readable and string.sub(spec, rest) or nil
+end
+
 -- update gives a waiting task what a newer spec says: its arguments, tags, priority and instant, and a fresh budget
 -- of attempts. It keeps its id (Q3).
-local function update(t, priority, run_at, spec)
+local function update(t, priority, run_at, spec, kept)
   withdraw(t)
   local id = t[ID]
-  local old = new_specs[id] or call('HGET', prefix .. 'specs:' .. page(id), id)
   local args, tags = struct.unpack('<I4c0I4c0', spec)
-  local _, _, rest = struct.unpack('<I4c0I4c0', old)
-  keep(id, struct.pack('<I4c0I4c0', #args, args, #tags, tags) .. string.sub(old, rest))
+  keep(id, struct.pack('<I4c0I4c0', #args, args, #tags, tags) .. kept)
   t[PRIORITY], t[GRANTED], t[SNOOZES], t[RUN_AT] = priority, t[ATTEMPTS], 0, run_at
   touch(t)
   enter(t, t[STATE] == RETRYABLE and RETRYABLE or SCHEDULED)
@@ -85,7 +90,10 @@ local function take_in(a, key, spec)
   if there and a.again > 0 and waiting(there[STATE]) then
     local at = due(a.run_at, a.delay)
     if a.again == 2 then at = math.min(now + a.delay, there[ENQUEUED] + a.longest) end
-    return update(there, a.priority, at, spec)
+    local kept = options(there[ID])
+    if kept then return update(there, a.priority, at, spec, kept) end
+    stop_waiting(there, DISCARDED, 'damaged')
+    there = nil
   end
   -- A worker that has the other task has its arguments already: the newer one becomes a task of its own, and takes
   -- the key (Q3).
