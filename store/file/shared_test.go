@@ -18,7 +18,6 @@ import (
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
-	"github.com/dibs-run/dibs/tick"
 )
 
 // Holds: promise 28.
@@ -273,51 +272,9 @@ func seatOf(t *testing.T, l *leases, key lease.Key) seat {
 	return at
 }
 
-// A grant that a break --now of the hold before it has overtaken is none: the new lock file is another's to take.
+// A grant that a break --now of the hold before it has overtaken is none, also where no request is left to tell of it:
+// the new lock file is another's to take.
 // Holds: promise 1.
-func TestAGrantBehindABreakIsNone(t *testing.T) {
-	t.Parallel()
-	s := openAt(t, t.TempDir())
-	dying, breaker, third := another(s), another(s), another(s)
-	first := askedBy(t, dying, "k").Record.Ref()
-	r := run.Record{ID: run.NewID(), Job: "k", Host: "h", Command: "true"}
-	if a, err := (&ticks{&db{dir: dying.dir, leases: dying}}).Start(t.Context(), []tick.StartRequest{{Run: r, Lease: first}}); err != nil || a[0].Status != tick.Won {
-		t.Fatal(a, err)
-	}
-	at, err := breaker.seat("k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := lease.Broken{By: "me", Now: true}
-	if err := replaceJSON(at.in, at.requests().name, requests{To: first, Broken: &now}, false); err != nil {
-		t.Fatal(err)
-	}
-	rec, live, err := breaker.target(at, "k") // its second look
-	if err != nil || !live {
-		t.Fatal(live, err)
-	}
-	dies(dying, "k")
-	unlock := keepJournal(t, s) // the second one is held up where it writes down the run of the dead
-	second := make(chan lease.Answer, 1)
-	go func() {
-		r, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{requestFor("k", lease.DefaultTTL)})
-		if err != nil {
-			t.Error(err)
-		}
-		second <- r.Answers[0]
-	}()
-	time.Sleep(200 * time.Millisecond)
-	if a, err := breaker.replace(at, rec, now); err != nil || a.Status != lease.OK {
-		t.Fatal(a, err)
-	}
-	unlock()
-	b, c := <-second, askedBy(t, third, "k")
-	if b.Status == lease.OK && c.Status == lease.OK {
-		t.Errorf("two have the key: %+v and %+v", b.Record, c.Record)
-	}
-}
-
-// The same, where the second one has already found its file in place.
 func TestAGrantLooksAgainAtItsFile(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, t.TempDir())
