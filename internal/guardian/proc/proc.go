@@ -15,6 +15,8 @@ type Stat struct {
 	State                       byte
 	Threads                     int
 	Start                       uint64 // clock ticks since boot
+	Memory                      uint64 // bytes of address space; 0 of a kernel thread, and of what has all but ended
+	Code, Stack                 uint64 // where they begin in it; no code until an exec is complete
 	Comm                        string // the name that ps(1) shows
 	// Kernel is set for a kernel thread.
 	Kernel bool
@@ -44,14 +46,15 @@ const kernelThread = 0x00200000
 // parse reads the fields after the command's name, which may itself contain blanks and parentheses.
 func parse(pid int, b []byte) (Stat, error) {
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 20 {
+	if len(f) < 26 {
 		return Stat{}, errors.New("/proc/" + strconv.Itoa(pid) + "/stat is not understood: " + string(b))
 	}
 	n := func(i int) int { v, _ := strconv.Atoi(string(f[i])); return v }
+	u := func(i int) uint64 { v, _ := strconv.ParseUint(string(f[i]), 10, 64); return v }
 	start, err := strconv.ParseUint(string(f[19]), 10, 64)
 	name := b[bytes.IndexByte(b, '(')+1 : bytes.LastIndexByte(b, ')')]
 	return Stat{PID: pid, Comm: string(name), State: f[0][0], Parent: n(1), Group: n(2), Session: n(3),
-		Kernel: n(6)&kernelThread != 0, Threads: n(17), Start: start}, err
+		Kernel: n(6)&kernelThread != 0, Threads: n(17), Start: start, Memory: u(20), Code: u(23), Stack: u(25)}, err
 }
 
 // All reads every process that can be seen. Those that end meanwhile are left out, as are those that
@@ -126,9 +129,33 @@ func Descendants(pid int) ([]Stat, error) {
 // An Env is the environment that a process was executed with, as /proc/PID/environ has it.
 type Env []byte
 
-// Environ reads it. The error is os.ErrNotExist if the process has ended, and os.ErrPermission if
-// this user may not know.
+// errExecuting is Environ's error for a process that is about to become another program.
+var errExecuting = errors.New("the process is being executed and has no environment yet")
+
+// Environ reads it. The error is os.ErrNotExist if the process has ended, os.ErrPermission if this user may not know,
+// and another one in the middle of an exec, when nobody can know.
 func Environ(pid int) (Env, error) {
+	for before := (Stat{}); ; {
+		env, err := environ(pid)
+		if err != nil || len(env) > 0 {
+			return env, err
+		}
+		switch s, err := Read(pid); {
+		case err != nil:
+			return nil, err
+		case s.Memory == 0:
+			return nil, os.ErrNotExist
+		case s.Code == 0:
+			return nil, errExecuting
+		case s.Start == before.Start && s.Stack == before.Stack: // the program of before the look, and complete
+			return nil, nil
+		default:
+			before = s
+		}
+	}
+}
+
+func environ(pid int) (Env, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if gone(err) {
 		err = os.ErrNotExist

@@ -4,14 +4,18 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
 	"testing"
 )
 
 func TestParseIsNotFooledByNames(t *testing.T) {
-	line := "42 (a) R (b c)) S 7 42 41 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 3 0 98765 0 0\n"
+	line := "42 (a) R (b c)) S 7 42 41 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 3 0 98765 4096 9 18446744073709551615 64 65 66\n"
 	got, err := parse(42, []byte(line))
-	want := Stat{PID: 42, Comm: "a) R (b c)", Parent: 7, Group: 42, Session: 41, State: 'S', Threads: 3, Start: 98765, Kernel: true}
+	want := Stat{PID: 42, Comm: "a) R (b c)", Parent: 7, Group: 42, Session: 41, State: 'S', Threads: 3, Start: 98765, Memory: 4096, Code: 64, Stack: 66, Kernel: true}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -44,6 +48,34 @@ func TestThisProcess(t *testing.T) {
 	}
 	if _, err := Read(1 << 30); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no process: %v", err)
+	}
+}
+
+// In the middle of an exec, a process shows no environment for a moment. That is no proof that it has none.
+func TestEnvironInTheMiddleOfAnExec(t *testing.T) {
+	if left, err := strconv.Atoi(os.Getenv("EXECS_LEFT")); err == nil {
+		if left == 0 {
+			return
+		}
+		t.Fatal(syscall.Exec("/proc/self/exe", os.Args, []string{"RUN=x1", fmt.Sprint("EXECS_LEFT=", left-1)}))
+	}
+	c := exec.Command("/proc/self/exe", "-test.run=^TestEnvironInTheMiddleOfAnExec$")
+	c.Env = []string{"RUN=x1", "EXECS_LEFT=300"}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = c.Wait() }()
+	for look := 0; ; look++ {
+		env, err := Environ(c.Process.Pid)
+		select {
+		case <-ended:
+			return
+		default:
+		}
+		if err == nil && !env.Has("RUN", "x1") {
+			t.Fatalf("look %d: %q", look, env)
+		}
 	}
 }
 
