@@ -30,7 +30,7 @@ func Find(ctx context.Context, at Store, m Manifest, name string, o Options) (*J
 	}
 	app, jobName, ok := strings.Cut(name, mark)
 	if !ok {
-		return nil, o.cured(refused("", fmt.Errorf("%q: name the job as APP/JOB or APP.JOB", name)))
+		return nil, o.cured(refused("", fmt.Errorf("%q: name the job as APP/JOB or APP.JOB; a key of dibs run has its command in a crontab: add --now to that line to run it now", name)))
 	}
 	s, err := newService(at, m, o, true)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -76,4 +77,50 @@ func me(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return u.Username + "@" + host
+}
+
+// A dry run says who would be stopped, when the key would be free and what would run again, and changes nothing.
+func TestBreakDryRun(t *testing.T) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
+		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute}))
+		w.hears(patience, 1, "start", "first")
+		scope := "global"
+		if w.name == "file" {
+			scope = "host"
+		}
+		serve := w.dibs("serve", "--default-scope", scope, w.jobs(job{"again", "@every 2s", `{"on_crash": "rerun"}`, w.work("again", work{For: 5 * time.Minute})},
+			job{"once", "@every 2s", "{}", w.work("once", work{For: 5 * time.Minute})}))
+		w.hears(patience, 1, "start", "again")
+		w.hears(patience, 1, "start", "once")
+		for key, says := range map[string]string{"k": "The run has no tick", "app/again": "run once more (on_crash: rerun)", "app/once": "not run again (on_crash: skip)"} {
+			for flag, texts := range map[string][]string{
+				"--dry-run": {says, "Within 2 s", "would be free then: in ", w.holder(key).Holder.RunID},
+				"--now":     {says, "would be free at once"},
+			} {
+				out := w.must("lease", "break", key, "--dry-run", flag)
+				for _, text := range texts {
+					if !strings.Contains(out, text) {
+						t.Errorf("%s %s: no %q in\n%s", key, flag, text, out)
+					}
+				}
+			}
+			var v struct {
+				State   string
+				FreeIn  float64 `json:"free_in_seconds"`
+				Job     string
+				OnCrash string `json:"on_crash"`
+			}
+			w.decode(&v, "lease", "break", key, "--dry-run", "-o", "json")
+			if v.State != "held" || v.FreeIn <= 0 || v.FreeIn > w.ttl.Seconds() || (v.Job == "") != (key == "k") || (v.OnCrash == "") != (key == "k") {
+				t.Errorf("%s: %+v", key, v)
+			}
+		}
+		if !holder.running() || len(w.events("lease-broken")) > 0 {
+			t.Errorf("a dry run broke it: %s", holder)
+		}
+		w.dibs("lease", "break", "nobody", "--dry-run").exits(1, patience).says("not held")
+		holder.signal(syscall.SIGTERM)
+		serve.signal(syscall.SIGTERM)
+		serve.wait(patience)
+	})
 }

@@ -80,7 +80,7 @@ func runExplain(ctx context.Context, e env, o explainOptions) error {
 	}
 	switch {
 	case errors.Is(err, explain.ErrUnknown):
-		return fmt.Errorf("%s: no job, no key of --once-per and no run has that name in %s; `dibs history` lists them", o.job, x.Store)
+		return fmt.Errorf("%s: no job, no key of --once-per and no run has that name in %s; `dibs history` lists them%s", o.job, x.Store, meantAt(ctx, e, a, o.job))
 	case err != nil:
 		return err
 	}

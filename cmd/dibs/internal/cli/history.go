@@ -27,8 +27,10 @@ type historyOptions struct {
 	since                bool // the word for from is since
 	limit                int
 	out                  format
-	events, log, failed  bool
+	events, log          bool
+	failed, running      bool
 	outcomes             []string
+	late                 time.Duration
 	run                  string
 }
 
@@ -39,7 +41,7 @@ of that name comes first.`
 func newHistory(e env) *cobra.Command {
 	o := historyOptions{}
 	cmd := &cobra.Command{Use: "history [JOB|RUN]", Long: historyHelp, Short: "List runs and ticks, and how they ended",
-		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history --failed --since 24h\n  dibs history shop/cleanup --outcome lost,crashed --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79 -o json",
+		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history --failed --since 24h\n  dibs history --running\n  dibs history shop/cleanup --late 1m\n  dibs history shop/cleanup --outcome lost,crashed --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -56,7 +58,9 @@ func newHistory(e env) *cobra.Command {
 	f.StringVar(&o.from, "since", "", "the same as --from")
 	f.StringVar(&o.to, "to", "", "before this `INSTANT`, or an age")
 	f.BoolVar(&o.failed, "failed", false, "only bad ends: "+strings.Join(notWell, ", "))
-	f.StringSliceVar(&o.outcomes, "outcome", nil, "only these outcomes, or running; separate several with commas")
+	f.BoolVar(&o.running, "running", false, "only what runs now")
+	f.StringSliceVar(&o.outcomes, "outcome", nil, "only these outcomes, or running, or waiting; separate several with commas")
+	f.DurationVar(&o.late, "late", 0, "only ticks whose run began at least this long after the tick, or has not begun since")
 	f.BoolVar(&o.events, "events", false, "show events instead: skips, takeovers, crashes, breaks")
 	f.StringVar(&o.run, "run", "", "show the run with this `ID` (or a unique beginning of it) and its attempts")
 	f.BoolVar(&o.log, "log", false, "print the output, or the answer, of that run or of JOB's latest run")
@@ -76,8 +80,10 @@ type entry struct {
 	Count    int        `json:"count,omitempty"`
 	Inferred bool       `json:"inferred,omitempty"`
 	// Unsettled: it is over, and nobody has recorded so yet (rule T4).
-	Unsettled bool        `json:"unsettled,omitempty"`
-	Runs      []runRecord `json:"runs"`
+	Unsettled bool `json:"unsettled,omitempty"`
+	// Late is how long after the tick its first run began; of a tick that waits, how long it has waited.
+	Late float64     `json:"late_seconds,omitempty"`
+	Runs []runRecord `json:"runs"`
 }
 
 type runRecord struct {
@@ -99,9 +105,11 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	case err != nil:
 		return err
 	case (o.run != "" || o.log) && (o.events || o.from != "" || o.to != "" || o.filters()):
-		return usage(errors.New("--run and --log show one run: leave out --events, --from or --since, --to, --failed and --outcome"))
+		return usage(errors.New("--run and --log show one run: leave out --events and what selects entries"))
 	case o.events && o.filters():
-		return usage(errors.New("--failed and --outcome select ticks and runs: leave out --events"))
+		return usage(errors.New("--failed, --running, --outcome and --late select ticks and runs: leave out --events"))
+	case o.late < 0:
+		return usage(fmt.Errorf("--late %s: want a positive duration", o.late))
 	case o.run != "" || o.log:
 		return showRun(ctx, e, o)
 	}
@@ -139,6 +147,7 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	} else if o.mayBeRun() {
 		o.ambiguous(ctx, e, place)
 	}
+	entries = cut(e, entries, o.limit, func(en entry) time.Time { return en.at() })
 	if o.out == "json" {
 		return writeJSON(e.stdout, entries)
 	}
@@ -234,7 +243,11 @@ func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
 	}
 	entries := history.Join(ticks, runs, q, newEntry, addRun)
 	nameHosts(entries, hosts)
-	return entries, nil
+	now, err := p.Keeper.Now(ctx)
+	for i := range entries {
+		entries[i].Late = entries[i].lateness(now).Seconds()
+	}
+	return entries, err
 }
 
 // ofAll asks for a job's own rows, and for those that each host has copied of its job of that name.
@@ -357,7 +370,7 @@ func tellEntries(e env, entries []entry) error {
 		case cause != nil:
 			due = "manual"
 		}
-		outcome := en.Outcome
+		outcome := stateWord(en.Outcome)
 		if en.Inferred {
 			outcome += " (inferred)"
 		}
@@ -372,17 +385,17 @@ func tellEntries(e env, entries []entry) error {
 		if cause != nil {
 			reason = strings.TrimPrefix(reason+"; "+cause.String(), "; ")
 		}
-		row := []string{en.Job, due, outcome, orDash(en.Host), "-", "-", orDash(last[i]), orDash(reason)}
+		row := []string{en.Job, due, outcome, orDash(en.Host), "-", orDash(en.lateText()), "-", orDash(last[i]), orDash(reason)}
 		if n := len(en.Runs); n > 0 {
 			r := en.Runs[n-1]
-			row[3], row[4], row[5] = r.Host, stampOf(r.Started), took(r.Started, r.Ended)
+			row[3], row[4], row[6] = r.Host, stampOf(r.Started), took(r.Started, r.Ended)
 			if n > 1 {
 				row[2] += fmt.Sprintf(" (run %d times)", n)
 			}
 		}
 		rows = append(rows, row)
 	}
-	return e.table("JOB TICK OUTCOME HOST STARTED TOOK RUN REASON", rows, "STARTED", "RUN", "HOST")
+	return e.table("JOB TICK OUTCOME HOST STARTED LATE TOOK RUN REASON", rows, "STARTED", "RUN", "LATE", "HOST")
 }
 
 // causeOf is why the last of some runs was made, if no schedule made it.
@@ -405,12 +418,13 @@ func showEvents(ctx context.Context, e env, p *opened, q history.Query, out form
 	if err != nil {
 		return err
 	}
+	q.Limit++
 	events, err := ofAll(ctx, q, hosts, p.History.Events)
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
 	}
 	slices.SortStableFunc(events, func(x, y history.Event) int { return y.At.Compare(x.At) })
-	events = events[:min(len(events), q.Max())]
+	events = cut(e, events, q.Limit-1, func(ev history.Event) time.Time { return ev.At })
 	for i := range events {
 		events[i].Job, _ = mirror.Split(events[i].Job) // its Host says where it was seen
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
@@ -19,12 +20,31 @@ var notWell = []string{string(run.Failed), string(run.TimedOut), string(run.Lost
 
 // outcomes are all that an entry can say.
 var outcomes = append([]string{string(run.Succeeded), string(run.Replaced), string(run.Canceled), string(run.Skipped), string(run.Paused),
-	"running", string(tick.Claimed), string(tick.Started)}, notWell...)
+	running, waiting, string(tick.Claimed), string(tick.Started)}, notWell...)
+
+// What people are told of a tick before it has ended. JSON has the states of package tick.
+const (
+	running = "running"
+	waiting = "waiting" // claimed, and not started: for its key, or the end of a hold-back
+)
+
+// stateWord is an outcome, or what stands for it before the end, in the words for people.
+func stateWord(outcome string) string {
+	switch outcome {
+	case string(tick.Claimed):
+		return waiting
+	case string(tick.Started):
+		return running
+	}
+	return outcome
+}
 
 // mostRead is how many ticks, and how many runs, are looked through for those that a filter asks for.
 const mostRead = 10_000
 
-func (o historyOptions) filters() bool { return o.failed || len(o.outcomes) > 0 }
+func (o historyOptions) filters() bool {
+	return o.failed || o.running || len(o.outcomes) > 0 || o.late > 0
+}
 
 func (o historyOptions) checkOutcomes() error {
 	for _, want := range o.outcomes {
@@ -37,7 +57,60 @@ func (o historyOptions) checkOutcomes() error {
 
 // wants says whether an entry is to be shown.
 func (o historyOptions) wants(en entry) bool {
-	return o.failed && slices.Contains(notWell, en.Outcome) || slices.Contains(o.outcomes, en.Outcome)
+	if en.Late < o.late.Seconds() {
+		return false
+	}
+	word := stateWord(en.Outcome)
+	return !o.failed && !o.running && len(o.outcomes) == 0 || o.failed && slices.Contains(notWell, en.Outcome) ||
+		o.running && word == running || slices.Contains(o.outcomes, en.Outcome) || slices.Contains(o.outcomes, word)
+}
+
+// at is where an entry stands in the list.
+func (en entry) at() time.Time {
+	if en.Tick != nil {
+		return *en.Tick
+	}
+	return en.Runs[0].Started
+}
+
+// lateness is how long after its tick an entry's first run began, or how long its tick has waited for one.
+func (en entry) lateness(now time.Time) time.Duration {
+	switch {
+	case en.Tick == nil:
+		return 0
+	case len(en.Runs) > 0:
+		return max(en.Runs[0].Started.Sub(*en.Tick), 0)
+	case en.Outcome == string(tick.Claimed):
+		return max(now.Sub(*en.Tick), 0)
+	}
+	return 0
+}
+
+func (en entry) lateText() string {
+	switch d := time.Duration(en.Late * float64(time.Second)); {
+	case d == 0:
+		return ""
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+// cut leaves the latest entries of a list that has one more than was asked for, if there are so many, and says how to
+// see the others. Entries of the last one's second are shown again, so that none is passed over.
+func cut[T any](e env, all []T, limit int, at func(T) time.Time) []T {
+	if len(all) < min(limit+1, mostRead) {
+		return all
+	}
+	all = all[:limit]
+	more := ""
+	if limit < mostRead {
+		more = fmt.Sprintf("-n %d shows more, and ", min(10*limit, mostRead))
+	}
+	fmt.Fprintf(e.stderr, "dibs: these are the latest %d; %s--to %s shows earlier ones\n", limit, more,
+		stampOf(at(all[limit-1]).Truncate(time.Second).Add(time.Second)))
+	return all
 }
 
 // recall is what is asked for, latest first. A job may be named as in trigger, with a point.
@@ -52,6 +125,7 @@ func (o historyOptions) recall(ctx context.Context, e env, p *opened, q history.
 
 func (o historyOptions) recallOne(ctx context.Context, e env, p *opened, q history.Query) ([]entry, error) {
 	if !o.filters() {
+		q.Limit++
 		return recall(ctx, p, q)
 	}
 	q.Limit = mostRead
@@ -64,7 +138,7 @@ func (o historyOptions) recallOne(ctx context.Context, e env, p *opened, q histo
 	if read >= mostRead && len(all) < o.limit {
 		fmt.Fprintf(e.stderr, "dibs: these are among the latest %d entries; use --to for earlier ones\n", mostRead)
 	}
-	return all[:min(len(all), o.limit)], nil
+	return all[:min(len(all), o.limit+1)], nil
 }
 
 // nothing explains why there is nothing to show of a job. A name that nobody knows is an error.
@@ -75,7 +149,7 @@ func (o historyOptions) nothing(ctx context.Context, e env, p *opened) error {
 	}
 	switch {
 	case !known:
-		return unheard{o.job, p.config.String()}
+		return unheard{o.job, p.config.String(), p.meant(ctx, o.job)}
 	case o.from != "" || o.to != "" || o.filters():
 		fmt.Fprintf(e.stderr, "dibs: no entries of %s match\n", o.job)
 	default:
@@ -88,10 +162,10 @@ func (o historyOptions) nothing(ctx context.Context, e env, p *opened) error {
 var errUnheard = errors.New("unknown name")
 
 // unheard is errUnheard of a name and a store.
-type unheard struct{ name, store string }
+type unheard struct{ name, store, meant string }
 
 func (u unheard) Error() string {
-	return fmt.Sprintf("%s: no history and no registered job has that name in %s; `dibs job list` shows the jobs, and `dibs lease list --all` the keys", u.name, u.store)
+	return fmt.Sprintf("%s: no history and no registered job has that name in %s; `dibs job list` shows the jobs, and `dibs lease list --all` the keys%s", u.name, u.store, u.meant)
 }
 
 func (u unheard) Is(target error) bool { return target == errUnheard }

@@ -82,7 +82,7 @@ func runJobForget(ctx context.Context, e env, o jobForgetOptions) error {
 		}
 		return e.answer(o.out, forgottenView{o.name, scheduleOf(j)}, fmt.Sprintf("%s is forgotten; it was due at %s", o.name, scheduleOf(j)))
 	}
-	return fmt.Errorf("%s: no job and no key of --once-per of that name is registered in %s", o.name, p.config)
+	return fmt.Errorf("%s: no job and no key of --once-per of that name is registered in %s%s", o.name, p.config, p.meant(ctx, o.name))
 }
 
 // scheduleOf is a registered schedule in words.

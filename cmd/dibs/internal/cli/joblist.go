@@ -119,7 +119,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 	}
 	switch {
 	case o.one && len(records) == 0:
-		return fmt.Errorf("%s: no job and no key of --once-per of that name is registered in %s", o.name, p.config)
+		return fmt.Errorf("%s: no job and no key of --once-per of that name is registered in %s%s", o.name, p.config, p.meant(ctx, o.name))
 	case o.one && o.out == "json":
 		return writeJSON(e.stdout, records[0])
 	case o.out == "json":
@@ -193,14 +193,17 @@ func listJobs(e env, records []jobRecord) error {
 	var rows [][]string
 	for _, r := range records {
 		state, last := r.State, "-"
-		if r.Pause != nil && !r.Pause.Until.IsZero() {
-			state += " until " + stampOf(r.Pause.Until)
+		if r.Pause != nil {
+			state += " by " + r.Pause.By
+			if !r.Pause.Until.IsZero() {
+				state += " until " + stampOf(r.Pause.Until)
+			}
 		}
 		if r.ahead != "" {
 			state += ", settled ahead of the store's clock"
 		}
 		if r.Last != nil {
-			last = r.Last.Outcome + " " + stampOf(r.Last.Tick)
+			last = stateWord(r.Last.Outcome) + " " + stampOf(r.Last.Tick)
 		}
 		if r.Work == "function" {
 			state += ", Go function"
@@ -225,7 +228,7 @@ func (r jobRecord) show(e env) {
 	line("schedule", fmt.Sprintf("%s (%s, %s)", strings.Join(r.Schedules, " | "), r.words, r.Timezone))
 	line("next", stampIn(r.Next, r.zone))
 	if r.Last != nil {
-		line("last", r.Last.Outcome+", tick "+stampIn(r.Last.Tick, r.zone))
+		line("last", stateWord(r.Last.Outcome)+", tick "+stampIn(r.Last.Tick, r.zone))
 		if r.Last.Reason != "" {
 			line("reason", r.Last.Reason)
 		}

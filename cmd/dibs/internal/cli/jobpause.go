@@ -85,7 +85,7 @@ func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
 	}
 	j, err := p.Pause(ctx, req)
 	if errors.Is(err, scheduler.ErrUnknownJob) {
-		return fmt.Errorf("%w; `dibs job list` shows those that are", err)
+		return fmt.Errorf("%w; `dibs job list` shows those that are%s", err, p.meant(ctx, o.name))
 	}
 	if err != nil {
 		return err

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/tick"
 )
 
 func newLease(e env) *cobra.Command {
@@ -104,6 +106,9 @@ func runLeaseList(ctx context.Context, e env, o leaseListOptions) error {
 		v.Waiters = waits[a.Record.Key]
 		views = append(views, v)
 	}
+	if len(reply.Answers) >= mostRead {
+		fmt.Fprintf(e.stderr, "dibs: only the first %d leases are listed; a PREFIX shows others\n", mostRead)
+	}
 	if o.out == "json" {
 		return writeJSON(e.stdout, views)
 	}
@@ -179,7 +184,7 @@ func (p *opened) none(ctx context.Context, key lease.Key, what string) error {
 			return fmt.Errorf("lease %q: %s; one of dibs's own leases has that name: add --internal for that one", key, what)
 		}
 	}
-	return fmt.Errorf("lease %q: %s", key, what)
+	return fmt.Errorf("lease %q: %s%s", key, what, p.meant(ctx, key.String()))
 }
 
 func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
@@ -216,6 +221,7 @@ func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
 type leaseBreakOptions struct {
 	store, key, why string
 	now, internal   bool
+	dry             bool
 	out             format
 }
 
@@ -228,8 +234,11 @@ by default). No other process gets the key before that, so nothing overlaps. The
 who broke the lease, and why.
 
 --now frees the key at once. This is UNSAFE: the next holder may start while the work of this one still runs. Use it
-only if you know that the work has ended. It requires --reason.`,
-		Example: "  dibs lease break invoices --reason 'hangs since 04:15'",
+only if you know that the work has ended. It requires --reason.
+
+--dry-run changes nothing. It says who would be stopped, when the key would be free at the latest, and whether the tick
+would run again.`,
+		Example: "  dibs lease break invoices --dry-run\n  dibs lease break invoices --reason 'hangs since 04:15'",
 		Args:    exactly(1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.key = args[0]
@@ -239,6 +248,7 @@ only if you know that the work has ended. It requires --reason.`,
 	formatFlag(cmd, &o.out)
 	cmd.Flags().StringVar(&o.why, "reason", "", "why, for the record; required with --now")
 	internalFlag(cmd, &o.internal)
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "say what would happen, and change nothing")
 	cmd.Flags().BoolVar(&o.now, "now", false, "UNSAFE: free the key at once, without waiting for the holder")
 	return cmd
 }
@@ -251,7 +261,7 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.now && o.why == "" {
+	if o.now && o.why == "" && !o.dry {
 		return usage(fmt.Errorf("--now is unsafe and requires --reason"))
 	}
 	p, err := openFor(ctx, e, o.store)
@@ -259,6 +269,9 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 		return err
 	}
 	defer p.close()
+	if o.dry {
+		return o.foretell(ctx, e, p, key)
+	}
 	by := whoami(p.Self.Host)
 	now, r, ok, err := p.Keeper.Break(ctx, lease.Ref{Key: key}, lease.Broken{By: by, Why: o.why, Now: o.now})
 	if err != nil {
@@ -284,7 +297,84 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 		return nil
 	}
 	fmt.Fprintf(e.stdout, "%s: the lease is broken. %s stops its work, and then the key is free: in %s at the latest.\n",
-		key, r.Holder, r.Expires.Sub(now).Round(100*time.Millisecond))
+		key, r.Holder, freeIn(r, now))
+	return nil
+}
+
+// freeIn is how long it takes at the latest until a held key can be granted, if its holder renews it no more: until it
+// expires, and no request of its work may be under way elsewhere (rule L8).
+func freeIn(r lease.Record, now time.Time) time.Duration {
+	return max(r.Expires.Sub(now), r.BusyUntil.Sub(now)).Round(100 * time.Millisecond)
+}
+
+// breakView is what a break would do; its form is stable.
+type breakView struct {
+	leaseView
+	// FreeIn is how many seconds later the key is free at the latest.
+	FreeIn float64 `json:"free_in_seconds"`
+	// Job and Tick are of the run that would be stopped, where it has a tick. OnCrash is what the job says of that tick
+	// then, rerun or skip; empty for a key of dibs run, which each server's crontab says it of.
+	Job     string    `json:"job,omitempty"`
+	Tick    time.Time `json:"tick,omitzero"`
+	OnCrash string    `json:"on_crash,omitempty"`
+}
+
+// foretell says what a break would do.
+func (o leaseBreakOptions) foretell(ctx context.Context, e env, p *opened, key lease.Key) error {
+	now, r, err := p.Keeper.Read(ctx, key)
+	if err != nil {
+		return err
+	}
+	if !r.Live(now) {
+		return p.none(ctx, key, "it is not held; nothing to break")
+	}
+	v := breakView{leaseView: view(r, now)}
+	if !o.now {
+		v.FreeIn = freeIn(r, now).Seconds()
+	}
+	if err := v.ofTick(ctx, p, r.Holder.RunID); err != nil {
+		return err
+	}
+	if o.out == "json" {
+		return writeJSON(e.stdout, v)
+	}
+	tell := func(format string, args ...any) { fmt.Fprintln(e.stdout, printable(fmt.Sprintf(format, args...))) }
+	if o.now {
+		tell("%s would be free at once, while the work of %s may still run%s", key, r.Holder, commandOf(r.Holder))
+	} else {
+		tell("Within 2 s, if it is alive, %s would stop its work%s", r.Holder, commandOf(r.Holder))
+		tell("%s would be free then: in %s at the latest.", key, freeIn(r, now))
+	}
+	switch {
+	case v.Tick.IsZero():
+		tell("The run has no tick: nothing runs again by itself.")
+	case v.OnCrash == "":
+		tell("Its tick %s would end as lost, and run once more if a crontab has --on-crash rerun.", stampOf(v.Tick))
+	case v.OnCrash == string(job.CrashRerun):
+		tell("Its tick %s would end as lost, and run once more (on_crash: rerun), but not while %s is paused.", stampOf(v.Tick), v.Job)
+	default:
+		tell("Its tick %s would end as lost, and not run again (on_crash: %s).", stampOf(v.Tick), v.OnCrash)
+	}
+	return nil
+}
+
+// ofTick fills in the tick of a run, and whether its job's ticks run again after a loss.
+func (v *breakView) ofTick(ctx context.Context, p *opened, runID string) error {
+	if runID == "" || p.History == nil || p.Ticks == nil {
+		return nil
+	}
+	runs, err := p.History.Runs(ctx, history.Query{RunID: runID, Limit: 1})
+	if err != nil || len(runs) == 0 || runs[0].Tick.IsZero() {
+		return err
+	}
+	v.Job, v.Tick = runs[0].Job, runs[0].Tick
+	jobs, err := p.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{v.Job}})
+	if err != nil || len(jobs) == 0 || tick.AppOf(v.Job) == "" {
+		return err
+	}
+	if spec, err := job.ParseDefinition(jobs[0].Definition); err == nil {
+		v.OnCrash = string(spec.Policy.OnCrash)
+	}
 	return nil
 }
 

@@ -114,7 +114,11 @@ func (o *listOptions) run(ctx context.Context, e env) error {
 			return errors.Join(fmt.Errorf("%s: whether it is installed is not known: %w", o.name, why), storeErr)
 		}
 		if len(all) == 0 && storeErr == nil {
-			return fmt.Errorf("%s: no such job is installed here or registered in the store: dibs list lists them", o.name)
+			hint := ""
+			if a, err := resolve(o.store); err == nil {
+				hint = meantAt(ctx, e, a, o.name)
+			}
+			return fmt.Errorf("%s: no such job is installed here or registered in the store; `dibs list` lists them%s", o.name, hint)
 		}
 	}
 	if err := o.tell(e, all); err != nil {
@@ -268,7 +272,7 @@ func tableOfJobs(e env, all []listedJob) error {
 			next = j.State
 		}
 		if j.Last != nil {
-			outcome, last = j.Last.Outcome, stampOf(j.Last.Tick)
+			outcome, last = stateWord(j.Last.Outcome), stampOf(j.Last.Tick)
 		}
 		if len(j.Installed) == 0 {
 			rows = append(rows, []string{j.Job, "-", next, outcome, last, "-"})

@@ -31,7 +31,7 @@ type runOptions struct {
 	onCrash, leftovers, json                      string
 	wait, timeout, stopGrace                      time.Duration
 	contendedExit                                 int
-	quiet, noOutput                               bool
+	quiet, noOutput, now                          bool
 	pings, args                                   []string
 	dashed                                        bool // there is a -- before args
 }
@@ -67,7 +67,8 @@ const runExamples = `  # in the crontab of every server: exactly one of them run
 
   dibs run --key deploy --wait 10m -- ./deploy.sh         wait up to 10 minutes for the key
   dibs run --key sync --policy replace -- ./sync.sh       stop the running one, then start
-  dibs run --key report --once-per 1h -- ./report.sh      not within an hour of the last start`
+  dibs run --key report --once-per 1h -- ./report.sh      not within an hour of the last start
+  dibs run --now --key report --once-per 1h -- ./report.sh  try that line now`
 
 func newRun(e env) *cobra.Command {
 	o := runOptions{}
@@ -81,6 +82,7 @@ func newRun(e env) *cobra.Command {
 	storeFlag(cmd, &o.store)
 	f.StringVar(&o.key, "key", "", "the lease's key (in host scope it defaults to the command line)")
 	f.StringVar(&o.oncePer, "once-per", "", "run once per tick of this cron expression in the whole fleet, or not within\nthis duration of the last start; `CRON|D`, or none to use a lock only")
+	f.BoolVar(&o.now, "now", false, "run now, due or not, and use no tick up: to try a line of a crontab")
 	f.StringVar(&o.zone, "tz", "", "the zone of --once-per (default $CRON_TZ, $TZ, the host's)")
 	f.StringVar(&o.dst, "dst", "vixie", "fixed times of --once-per when clocks change: vixie (once), skip (skipped times are\nnot due) or repeat (as often as the clock shows them)")
 	f.StringVar(&o.scope, "scope", "", "host or global (default global on a shared store)")
@@ -161,6 +163,10 @@ func (o runOptions) check() (plan, error) {
 	}
 	p.fire.Key, p.fire.Command, p.fire.Wait = p.key, strings.Join(o.args, " "), o.wait
 	p.fire.Limits = run.Limits{Timeout: o.timeout, Attempts: 1}
+	if o.now { // what the line says of ticks was checked, as it will be when it is due
+		host, _ := os.Hostname()
+		p.once, p.fire.Policy.OnCrash, p.fire.Cause = once{}, job.CrashSkip, &run.Cause{By: whoami(host)}
+	}
 	return p, nil
 }
 

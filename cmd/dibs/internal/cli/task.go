@@ -440,14 +440,11 @@ func runTaskList(ctx context.Context, e env, o taskListOptions) error {
 		rows[i] = []string{strconv.FormatInt(int64(t.ID), 10), t.Queue, t.Kind, string(t.State), fmt.Sprintf("%d/%d", t.Attempts-t.Granted, t.AttemptBudget()),
 			stampOf(t.RunAt), stampOf(t.Ended), key, orDash(t.Reason)}
 	}
+	if len(tasks) == f.Rows() {
+		fmt.Fprintf(e.stderr, "dibs: there may be more than these %d: --after %d shows them\n", len(tasks), tasks[len(tasks)-1].ID)
+	}
 	if o.out == "json" {
 		return writeJSON(e.stdout, views)
 	}
-	if err := e.table("ID QUEUE KIND STATE ATTEMPTS RUN_AT ENDED UNIQUE_KEY REASON", rows, "ENDED", "UNIQUE_KEY", "RUN_AT"); err != nil {
-		return err
-	}
-	if len(tasks) == f.Rows() {
-		fmt.Fprintf(e.stderr, "there may be more: --after %d\n", tasks[len(tasks)-1].ID)
-	}
-	return nil
+	return e.table("ID QUEUE KIND STATE ATTEMPTS RUN_AT ENDED UNIQUE_KEY REASON", rows, "ENDED", "UNIQUE_KEY", "RUN_AT")
 }
