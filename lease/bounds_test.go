@@ -152,6 +152,35 @@ func TestARefusalAfterASilenceEndsTheGrace(t *testing.T) {
 	})
 }
 
+// Rule L2: work that overruns such a grace is told to have overrun at the refusal, not at the end that it had before.
+// Holds: L2.
+func TestARefusalBringsTheOverrunForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		l := p.acquire(t, "k")
+		end, overrun := make(chan struct{}), make(chan time.Duration, 1)
+		g := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { overrun <- p.clock.Boot() }}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = g.Hold(t.Context(), l, func(context.Context, *lease.Lease) error { <-end; return nil })
+		}()
+		p.link.Cut(true)
+		<-l.Lost()
+		before := l.Loss().Kill
+		if _, _, ok, err := q.Break(t.Context(), lease.Ref{Key: "k"}, lease.Broken{By: "ann", Why: "dead", Now: true}); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		p.link.Cut(false)
+		if at := <-overrun; at > before-time.Second {
+			t.Errorf("it is told %s before the end of the grace that a refusal ended", before-at)
+		}
+		close(end)
+		<-ended
+	})
+}
+
 // Rule L2: a lease that lapsed before its renewal came may be anybody's: nothing of its margin is left.
 // Holds: L2.
 func TestALapseThatIsToldLeavesNoMargin(t *testing.T) {

@@ -132,6 +132,31 @@ func TestAnItemThatTheStoreChokesOnCostsOnlyItself(t *testing.T) {
 	})
 }
 
+// A chunk that the store refuses, and takes its time for, is sent again in halves for one rpc timeout, and no longer:
+// the others wait for their next heartbeat.
+// Holds: L4.
+func TestASlowRefusalHoldsUpNoHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, k, all := newInstant(t, 1000) // two chunks
+		slow := k.Margin().RPCTimeout / 4
+		s.failing(func(reqs []lease.RenewRequest) error {
+			if reqs[0].Key >= key(500) {
+				return nil
+			}
+			time.Sleep(slow)
+			return errors.New("bad item")
+		})
+		time.Sleep(time.Minute)
+		for _, l := range all[500:] {
+			if err := l.Loss().Err; err != nil {
+				t.Fatalf("%s: %v", l.Key(), err)
+			}
+		}
+		s.failing(nil)
+		time.Sleep(time.Minute)
+	})
+}
+
 // A lease that is refused stays so, and asking more often does not change it; nor does it hold up
 // what is asked for the others.
 func TestARefusedLeaseIsSentOncePerHeartbeat(t *testing.T) {

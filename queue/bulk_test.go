@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -52,6 +53,43 @@ func TestABulkOperationEndsBetweenTwoSteps(t *testing.T) {
 	}
 	if _, err := (queue.Bulk{Admin: st.Tasks, Filter: b.Filter, Action: driver.OpRequest{Operation: driver.OpMove, Queue: "no such"}}).Do(t.Context(), 0, nil); err == nil {
 		t.Error("a move to a queue that cannot be is not refused")
+	}
+}
+
+// overtaken is an admin who promotes one of the tasks that another one has just listed.
+type overtaken struct {
+	driver.Admin
+	task task.ID
+}
+
+func (a overtaken) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
+	tasks, err := a.Admin.Tasks(ctx, f)
+	if err == nil {
+		_, err = a.Admin.Operate(ctx, driver.OpRequest{Operation: driver.OpPromote, IDs: []task.ID{a.task}})
+	}
+	return tasks, err
+}
+
+// A bulk act leaves a task alone that is no longer in a state that was selected.
+func TestABulkActLeavesAloneWhatHasMovedOn(t *testing.T) {
+	st := memory.New(memory.Options{}).Store()
+	c := queue.NewClient(queue.ClientOptions{Store: st.Queue})
+	defer c.Close()
+	var ids []task.ID
+	for range 3 {
+		e, err := c.Enqueue(t.Context(), task.Spec{Kind: "k", Delay: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, e.ID)
+	}
+	b := queue.Bulk{Admin: overtaken{st.Tasks, ids[1]}, Filter: driver.Filter{States: []task.State{task.Scheduled}}, Action: driver.OpRequest{Operation: driver.OpCancel}}
+	p, err := b.Do(t.Context(), 0, nil)
+	if err != nil || p.Tasks != 3 || p.Answers[driver.Done] != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if got, _, ok, err := st.Tasks.Task(t.Context(), ids[1]); !ok || got.State != task.Available {
+		t.Errorf("the promoted task: %v, %v, %v", got.State, ok, err)
 	}
 }
 

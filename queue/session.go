@@ -131,6 +131,8 @@ func (s *session) run(told, work context.Context) error {
 		finishers.Wait()
 		s.late.Wait()
 		s.unreported()
+	} else {
+		go func() { s.slots.Wait(); close(s.ends) }() // so that a handler that ends after all leaves nothing behind
 	}
 	if err == nil && disowned {
 		return errDisowned

@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,6 +234,115 @@ func TestWhatIsStray(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A task that is on its way when it is first missed is judged by the fetches that had begun then, however many have
+// begun since: a worker that always fetches hands its strays back, too.
+// Holds: Q5.
+func TestAStrayIsFoundBesideNewFetches(t *testing.T) {
+	alone(t, func(t *testing.T, s *session) {
+		mine := []driver.RunningTask{{Ref: driver.Ref{ID: 1, Token: 10}}}
+		for ended := range 4 { // three fetches are under way at the first answer, and one more begins before each next
+			s.strays.begun = 3 + ended
+			s.giveBack(t.Context(), ended, mine)
+			if r := s.reported(); len(r) > 0 != (ended == 3) {
+				t.Errorf("after %d of 3 fetches %v is handed back", ended, r)
+			}
+		}
+	})
+}
+
+// during is a store on which something happens while it answers that a worker has nothing.
+type during struct {
+	driver.Store
+	happens func()
+}
+
+func (d during) Running(context.Context, lease.Ref, bool) ([]driver.RunningTask, error) {
+	time.Sleep(100 * time.Millisecond)
+	d.happens()
+	time.Sleep(100 * time.Millisecond)
+	return nil, nil
+}
+
+// A task that is fetched while the heartbeat asks is not in the answer, and is not given up for that.
+// Holds: Q5.
+func TestATaskThatComesDuringTheHeartbeatIsKept(t *testing.T) {
+	alone(t, func(t *testing.T, s *session) {
+		before := s.hold([]driver.Fetched{given(1, 10)})[0]
+		before.take() // else it is handed back first
+		first, came := make(chan *item, 1), sync.OnceValue(func() *item { return s.hold([]driver.Fetched{given(2, 10)})[0] })
+		s.w.o.Store = during{s.w.o.Store, func() {
+			select {
+			case first <- came():
+			default:
+			}
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.beat(ctx) }()
+		<-first
+		cancel()
+		<-ended
+		if !before.lost || came().lost {
+			t.Errorf("given up: the one that the store does not know %v, the one that came meanwhile %v", before.lost, came().lost)
+		}
+	})
+}
+
+// onceBad is a store that refuses each end once.
+type onceBad struct {
+	driver.Store
+	seen map[task.ID]bool
+}
+
+func (o onceBad) Finish(_ context.Context, _ lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
+	for _, e := range ends {
+		if !o.seen[e.ID] {
+			o.seen[e.ID] = true
+			return nil, errors.New("the row is damaged")
+		}
+	}
+	return make([]driver.Status, len(ends)), nil
+}
+
+// Ends that are tried again beside the others count only until they are accepted: however many there were, the next
+// one holds nobody up.
+func TestBadEndsOfThePastHoldUpNobody(t *testing.T) {
+	alone(t, func(t *testing.T, s *session) {
+		s.reporting = t.Context()
+		s.w.o.Store = onceBad{s.w.o.Store, map[task.ID]bool{}}
+		for id := range task.ID(3 * maxBad) {
+			began := time.Now()
+			s.send([]end{{Completion: driver.Completion{Ref: driver.Ref{ID: 1 + id, Token: 10}}}})
+			if d := time.Since(began); d > 0 {
+				t.Fatalf("bad end %d is waited for, for %s", 1+id, d)
+			}
+			s.late.Wait()
+		}
+	})
+}
+
+// What is to stop a task, and comes between its slot and its beginning, is not lost.
+// Holds: promise 23.
+func TestAStopBeforeTheBeginning(t *testing.T) {
+	alone(t, func(t *testing.T, s *session) {
+		s.work = t.Context()
+		its := s.hold([]driver.Fetched{given(1, 10), given(2, 10), given(3, 10)})
+		for _, it := range its {
+			it.take()
+		}
+		s.stopTask(driver.RunningTask{Ref: its[0].Ref, Stop: task.ReasonOperator})
+		s.forget(time.Now().Add(time.Second), []driver.RunningTask{{Ref: its[0].Ref}, {Ref: its[2].Ref}})
+		for i, want := range []error{ErrStopped, errForgotten, nil} {
+			var a attempt
+			s.begin(its[i], &a)
+			if got := context.Cause(a.ctx); !errors.Is(got, want) {
+				t.Errorf("task %d: %v, want %v", its[i].ID, got, want)
+			}
+			a.cancel(nil)
+		}
+	})
 }
 
 // A worker with a task that took a worker down asks for no other such task, and asks again once that one has left, on

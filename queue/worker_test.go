@@ -554,6 +554,33 @@ func TestAStoppedWorkerReportsNothing(t *testing.T) {
 	})
 }
 
+// A worker that ends while a handler ignores that keeps its lease until it lapses: nobody has the task before.
+// Holds: promise 19, Q4.
+func TestWhatOutlivesItsWorkerIsNotGivenAtOnce(t *testing.T) {
+	virtual(t, func(w *world) {
+		release := make(chan struct{})
+		deaf := w.work(queue.WorkerOptions{Slots: 1, Grace: time.Second, StopGrace: time.Second, Mux: handler(func(context.Context, *queue.Run) error {
+			<-release
+			return nil
+		})})
+		id := w.enqueue(task.Spec{Kind: "k"}).ID
+		w.expect(id, task.Running, time.Second)
+		other := w.work(queue.WorkerOptions{Slots: 1, Mux: handler(func(context.Context, *queue.Run) error { return nil })})
+		time.Sleep(time.Minute)
+		deaf.stop()
+		if err := <-deaf.done; err == nil {
+			t.Error("nothing is said of the task that goes on")
+		}
+		ended := time.Now()
+		w.expect(id, task.Succeeded, time.Minute)
+		if m := deaf.k.Margin(); time.Since(ended) < m.TTL-2*m.Heartbeat-2*time.Second {
+			t.Errorf("the task began again %s after its worker had ended without it", time.Since(ended))
+		}
+		close(release)
+		w.end(other)
+	})
+}
+
 func TestALimitIsWokenByWhoFreesIt(t *testing.T) {
 	virtual(t, func(w *world) {
 		var running, most atomic.Int64

@@ -56,3 +56,29 @@ func TestASweepDoesNotWaitForADisk(t *testing.T) {
 		<-h.done
 	})
 }
+
+// Once a disk that did not answer does so again, outcomes are kept on it as before.
+func TestADiskThatAnswersAgainIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		s := &frozenSpool{spool: h.spool}
+		h.withBackend(func(p *scheduler.Backend) { p.Spool = s })
+		h.start(t, newJob(t, "0 * * * *", run.Func(func(context.Context, run.Call) error {
+			h.ticks.connect(false)
+			return nil
+		}), nil))
+		for hour, kept := range []int{0, 1} { // at first the disk does not answer
+			s.stuck.Store(hour == 0)
+			time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour + 5*time.Minute)))
+			if n := len(h.spool.kept()); n != kept {
+				t.Errorf("hour %d: %d outcomes are kept, want %d", hour, n, kept)
+			}
+			s.stuck.Store(false)
+			time.Sleep(2 * time.Second)
+			h.ticks.connect(true)
+			time.Sleep(2 * time.Minute) // what is kept is delivered
+		}
+		h.stop()
+	})
+}

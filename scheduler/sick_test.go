@@ -20,6 +20,19 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
+// startedElsewhere leaves a tick of the job that a server has started, which is gone in 15 s.
+func (w *world) startedElsewhere(t *testing.T, at time.Time) {
+	t.Helper()
+	ref := w.otherLease(t, 15*time.Second)
+	r := run.Record{ID: run.NewID(), Job: "app/j", Tick: at, Owner: ref.Owner, Token: ref.Token}
+	if _, err := w.b.Store().Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "app/j", At: at, Lease: ref, Fill: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.b.Store().Ticks.Start(t.Context(), []tick.StartRequest{{Run: r, Claim: ref, Lease: ref}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A server whose leases are renewed and whose sweeps fail leaves the turn to others.
 func TestASickServerDoesNotKeepTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -32,14 +45,7 @@ func TestASickServerDoesNotKeepTheTurn(t *testing.T) {
 		well.start(t, mine())
 		time.Sleep(time.Minute)
 		sick.ticks.connect(false) // as of a missing privilege, or an index that another version knows
-		ref, at := w.otherLease(t, 15*time.Second), time.Now().UTC().Truncate(10*time.Minute)
-		r := run.Record{ID: run.NewID(), Job: "app/j", Tick: at, Owner: ref.Owner, Token: ref.Token}
-		if _, err := w.b.Store().Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "app/j", At: at, Lease: ref, Fill: true}}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.b.Store().Ticks.Start(t.Context(), []tick.StartRequest{{Run: r, Claim: ref, Lease: ref}}); err != nil {
-			t.Fatal(err)
-		}
+		w.startedElsewhere(t, time.Now().UTC().Truncate(10*time.Minute))
 		time.Sleep(5 * time.Minute)
 		rows := w.history()
 		if rows[0].Reruns != 1 {
@@ -247,4 +253,53 @@ func TestATurnOfAFastClockIsNoObstacle(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What refuses a run once it has the lease frees the lease.
+func TestARunThatIsNotDueFreesItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		notDue := errors.New("not due")
+		f := scheduler.Fire{Key: "k", Target: w.target(0), Policy: job.DefaultPolicy(true), Due: func(context.Context) error { return notDue }}
+		for range 2 {
+			if res := h.backend.Fire(t.Context(), f); !errors.Is(res.Err, notDue) {
+				t.Errorf("%+v", res)
+			}
+		}
+		if now, r, err := h.backend.Keeper.Read(t.Context(), "k"); err != nil || r.Live(now) {
+			t.Errorf("held by %+v, %v", r, err)
+		}
+	})
+}
+
+// fasterElsewhere is a store whose first takeover another server wins, which is gone again at once.
+type fasterElsewhere struct {
+	tick.Store
+	was *atomic.Bool
+}
+
+func (s fasterElsewhere) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error) {
+	if s.was.CompareAndSwap(false, true) {
+		return tick.Answer{Status: tick.Taken}, nil
+	}
+	return s.Store.Take(ctx, r)
+}
+
+// A takeover that another server won leaves the tick to this one, should that die as well.
+func TestATakeoverThatWasLostIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		var was atomic.Bool
+		h.ticks.Store = fasterElsewhere{h.ticks.Store, &was}
+		h.start(t, newJob(t, "*/10 * * * *", w.long(time.Second), func(p *job.Policy) { p.OnCrash = job.CrashRerun }))
+		time.Sleep(time.Minute)
+		w.startedElsewhere(t, time.Now().UTC().Truncate(10*time.Minute))
+		time.Sleep(2 * time.Minute)
+		if rows := w.history(); !was.Load() || rows[0].Reruns != 1 {
+			t.Errorf("a takeover was lost: %v; %+v", was.Load(), rows)
+		}
+		h.stop()
+	})
 }

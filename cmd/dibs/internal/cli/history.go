@@ -60,7 +60,7 @@ func newHistory(e env) *cobra.Command {
 	f.BoolVar(&o.failed, "failed", false, "only bad ends: "+strings.Join(notWell, ", "))
 	f.BoolVar(&o.running, "running", false, "only what runs now")
 	f.StringSliceVar(&o.outcomes, "outcome", nil, "only these outcomes, or running, or waiting; separate several with commas")
-	f.DurationVar(&o.late, "late", 0, "only ticks whose run began at least this long after the tick, or has not begun since")
+	f.Var(positive[time.Duration](&o.late), "late", "only ticks whose run began at least this long after the tick, or has not begun since")
 	f.BoolVar(&o.events, "events", false, "show events instead: skips, takeovers, crashes, breaks")
 	f.StringVar(&o.run, "run", "", "show the run with this `ID` (or a unique beginning of it) and its attempts")
 	f.BoolVar(&o.log, "log", false, "print the output, or the answer, of that run or of JOB's latest run")
@@ -108,8 +108,6 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 		return usage(errors.New("--run and --log show one run: leave out --events and what selects entries"))
 	case o.events && o.filters():
 		return usage(errors.New("--failed, --running, --outcome and --late select ticks and runs: leave out --events"))
-	case o.late < 0:
-		return usage(fmt.Errorf("--late %s: want a positive duration", o.late))
 	case o.run != "" || o.log:
 		return showRun(ctx, e, o)
 	}

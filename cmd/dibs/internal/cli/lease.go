@@ -312,8 +312,8 @@ type breakView struct {
 	leaseView
 	// FreeIn is how many seconds later the key is free at the latest.
 	FreeIn float64 `json:"free_in_seconds"`
-	// Job and Tick are of the run that would be stopped, where it has a tick. OnCrash is what the job says of that tick
-	// then, rerun or skip; empty for a key of dibs run, which each server's crontab says it of.
+	// Job and Tick are of the run that would be stopped, where it has a tick. OnCrash is what the job says of that
+	// tick then, rerun or skip; empty for a key of dibs run, which each server's crontab says it of.
 	Job     string    `json:"job,omitempty"`
 	Tick    time.Time `json:"tick,omitzero"`
 	OnCrash string    `json:"on_crash,omitempty"`

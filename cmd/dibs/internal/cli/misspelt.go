@@ -6,9 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/dibs-run/dibs/internal/mirror"
-	"github.com/dibs-run/dibs/tick"
 )
 
 // misspelt is the error of a flag whose value is none of some words. It names the word that was probably meant.
@@ -69,8 +66,8 @@ func (p *opened) meant(ctx context.Context, name string) string {
 		whole[known] = known
 	}
 	if p.Ticks != nil {
-		jobs, _ := tick.Registry(ctx, p.Ticks, "")
-		for _, j := range mirror.Own(jobs) {
+		jobs, _ := registry(ctx, p, "")
+		for _, j := range jobs {
 			if j.Removed.IsZero() {
 				add(j.Name)
 			}
