@@ -135,7 +135,8 @@ var errExecuting = errors.New("the process is being executed and has no environm
 // Environ reads it. The error is os.ErrNotExist if the process has ended, os.ErrPermission if this user may not know,
 // and another one in the middle of an exec, when nobody can know.
 func Environ(pid int) (Env, error) {
-	for before := (Stat{}); ; {
+	before := Stat{}
+	for range 10 { // one execution after the other makes it look again
 		env, err := environ(pid)
 		if err != nil || len(env) > 0 {
 			return env, err
@@ -153,6 +154,7 @@ func Environ(pid int) (Env, error) {
 			before = s
 		}
 	}
+	return nil, errExecuting
 }
 
 func environ(pid int) (Env, error) {

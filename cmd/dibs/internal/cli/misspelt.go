@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // misspelt is the error of a flag whose value is none of some words. It names the word that was probably meant.
@@ -56,8 +57,10 @@ func edits(a, b string) int {
 }
 
 // meant ends an error about a name that a store does not know: with the job or the key that was probably meant, if
-// one is near.
+// one is near. A store that is slow to list them is not waited for.
 func (p *opened) meant(ctx context.Context, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	whole := map[string]string{} // the names, and the jobs without their apps
 	add := func(known string) {
 		if _, part, ok := strings.Cut(known, "/"); ok && whole[part] == "" {
