@@ -39,17 +39,25 @@ func TestTheCommandLine(t *testing.T) {
 		}
 	}
 	write(jobs)
-	run := func(status int, args ...string) string {
+	told := func(status int, args ...string) (stdout, all string) {
 		t.Helper()
 		cmd := exec.Command(dibs, args...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "KUBECONFIG=" + os.Getenv("KUBECONFIG"),
 			"DIBS_STORE=redis://:sesame@127.0.0.1:1/0", "DIBS_DIR=" + dir, "SHOP_TOKEN=sesame"}
-		out, err := cmd.CombinedOutput()
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		err := cmd.Run()
+		all = out.String() + errs.String()
 		var exit *exec.ExitError
-		if code := cmd.ProcessState.ExitCode(); code != status || err != nil && !errors.As(err, &exit) || strings.Contains(string(out), "sesame") {
-			t.Errorf("%q exits %d, not %d: %v\n%s", args, code, status, err, out)
+		if code := cmd.ProcessState.ExitCode(); code != status || err != nil && !errors.As(err, &exit) || strings.Contains(all, "sesame") {
+			t.Errorf("%q exits %d, not %d: %v\n%s", args, code, status, err, all)
 		}
-		return string(out)
+		return out.String(), all
+	}
+	run := func(status int, args ...string) string {
+		t.Helper()
+		_, all := told(status, args...)
+		return all
 	}
 	to := []string{m, "--to", "kubernetes", "--image", "shop:42"}
 	with := func(command string, more ...string) []string {
@@ -88,7 +96,7 @@ func TestTheCommandLine(t *testing.T) {
 	run(0, with("drift")...)
 
 	// What is rendered is what is installed.
-	rendered, _, _ := strings.Cut(run(0, with("plan", "--render", "yaml")...), "\nnote: ") // on standard error
+	rendered, _ := told(0, with("plan", "--render", "yaml")...)
 	for text := range strings.SplitSeq(rendered, "\n---\n") {
 		b, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {
