@@ -229,6 +229,39 @@ func TestAClaimThatALoadOvertakes(t *testing.T) {
 	}
 }
 
+// The same where another server's load came first, after the tick: the tick belongs to the definition of before, which
+// this server's own load takes over with it.
+// Holds: T11.
+func TestAClaimThatAnothersLoadOvertakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h, other := w.host(1, 0), w.host(2, 0)
+		h.backend.Ticks = overtaken{h.backend.Ticks, 400 * time.Millisecond, time.Second, 0}
+		h.backend.Book = tick.NewBook(h.backend.Ticks, h.backend.Keeper, h.backend.Self)
+		h.Server = scheduler.NewServer(h.backend, "app")
+		load := func(grace time.Duration) *scheduler.Job {
+			return newJob(t, "* * * * *", w.target(time.Second), func(p *job.Policy) { p.StopGrace = grace })
+		}
+		h.start(t, load(10*time.Second))
+		at := time.Now().UTC().Truncate(time.Minute).Add(2 * time.Minute)
+		go func() {
+			time.Sleep(time.Until(at.Add(100 * time.Millisecond)))
+			if err := other.Load(t.Context(), []*scheduler.Job{load(11 * time.Second)}); err != nil {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(time.Until(at.Add(-100 * time.Millisecond)))
+		if err := h.Load(t.Context(), []*scheduler.Job{load(11 * time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if n := w.times(at); n != 1 {
+			t.Errorf("3 s after the load, the tick ran %d times", n)
+		}
+		h.stop()
+	})
+}
+
 // farTicks counts the requests that a load makes, each of which takes a while.
 type farTicks struct {
 	tick.Store
