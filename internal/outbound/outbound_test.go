@@ -17,13 +17,23 @@ import (
 // Every byte of an exchange is under the context of its request, whatever the server does, also with a client of the
 // caller's and with connections that are kept.
 func TestAHostileServer(t *testing.T) {
-	for name, c := range map[string]*outbound.Client{
-		"once":         outbound.New(outbound.Options{}),
-		"reuse":        outbound.New(outbound.Options{Reuse: true}),
-		"the caller's": outbound.Of(&http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}),
+	theirs := func() (*outbound.Client, func()) {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		return outbound.Of(&http.Client{Transport: own}), own.CloseIdleConnections
+	}
+	ours := func(o outbound.Options) func() (*outbound.Client, func()) {
+		c := outbound.New(o)
+		return func() (*outbound.Client, func()) { return c, func() {} }
+	}
+	for name, of := range map[string]func() (*outbound.Client, func()){
+		"once":         ours(outbound.Options{}),
+		"reuse":        ours(outbound.Options{Reuse: true}),
+		"the caller's": theirs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			hostile.Each(t, false, func(t *testing.T, ctx context.Context, address string) error {
+				c, end := of()
+				defer end() // a connection that was made too late for its request is kept in the caller's pool
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader("x"))
 				if err != nil {
 					return nil
