@@ -122,7 +122,7 @@ func (c *Client) serve(ctx context.Context, server *scheduler.Server) error {
 func (c *Client) worker() (*queue.Worker, error) {
 	self := c.self
 	self.Command = "dibs worker " + c.o.App
-	return queue.NewWorker(queue.WorkerOptions{Store: c.store.Queue, Keeper: c.keeper, Mux: &c.mux, Queues: c.o.Queues, Slots: c.o.Slots,
+	return queue.NewWorker(queue.WorkerOptions{Store: c.store.Queue, Keeper: c.keeper, Mux: &c.mux, Fleet: c.store.Fleet, Queues: c.o.Queues, Slots: c.o.Slots,
 		Grace: c.o.Drain, StopGrace: stopGrace, Holder: self, Log: c.log, OnHeldBack: c.backend.OnHeldBack, OnOverrun: func() {
 			if c.o.OnOverrun != nil {
 				c.o.OnOverrun("")

@@ -19,8 +19,8 @@ func (r *release) binary(system, arch string) string {
 
 // binaries builds static binaries that hold no path and no time of this machine.
 func (r *release) binaries() error {
-	const cli = "github.com/dibs-run/dibs/cmd/dibs/internal/cli."
-	flags := "-s -w -buildid= -X " + cli + "builtVersion=v" + r.version + " -X " + cli + "builtCommit=" + r.commit
+	const build = "github.com/dibs-run/dibs/internal/build."
+	flags := "-s -w -buildid= -X " + build + "version=v" + r.version + " -X " + build + "commit=" + r.commit
 	for _, t := range targets {
 		to, err := filepath.Abs(r.binary(t.os, t.arch))
 		if err != nil {

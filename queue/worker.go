@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/internal/brake"
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -23,6 +27,8 @@ type WorkerOptions struct {
 	Store  driver.Store
 	Keeper *lease.Keeper
 	Mux    *Mux
+	// Fleet keeps on record that this process works; nil: nothing does.
+	Fleet fleet.Store
 	// Queues are the queues that the worker serves, fairly in turn. Default: "default".
 	Queues []string
 	// Slots is how many tasks run at the same time. Default 10.
@@ -85,6 +91,10 @@ type Worker struct {
 	tally *counters.Tally
 	told  *listener
 	brake brake.Brake // on while nothing can be started here
+
+	presence *fleet.Reporter
+	ref      atomic.Pointer[lease.Ref] // under which it works; nil: under none yet
+	draining atomic.Bool
 }
 
 // longestGrace stands for ever: such times are added up.
@@ -130,7 +140,38 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 		o.Keep = Retention
 	}
 	log := aside.Logger(o.Log)
-	return &Worker{o: o, log: log, told: newListener(o.Listen, log)}, nil
+	w := &Worker{o: o, log: log, told: newListener(o.Listen, log)}
+	w.presence = fleet.NewReporter(fleet.ReporterOptions{Store: o.Fleet, Keeper: o.Keeper, Describe: w.describe, TimeOfDay: clock.System.Wall, Log: log})
+	return w, nil
+}
+
+// errIdle is returned for a worker that works under no lease yet.
+var errIdle = errors.New("the worker has no lease yet")
+
+// describe says what this worker is, for the fleet's record.
+func (w *Worker) describe(context.Context) (fleet.Process, error) {
+	ref := w.ref.Load()
+	if ref == nil {
+		return fleet.Process{}, errIdle
+	}
+	return fleet.Process{Lease: *ref, Host: w.o.Holder.Host, PID: w.o.Holder.PID, Queues: w.o.Queues, Slots: w.o.Slots, Draining: w.draining.Load()}, nil
+}
+
+// keepPresent keeps the worker on record until the returned function is called.
+func (w *Worker) keepPresent(ctx context.Context) (end func()) {
+	present, leave := context.WithCancel(context.WithoutCancel(ctx))
+	told := context.AfterFunc(ctx, func() {
+		w.draining.Store(true)
+		w.presence.Changed()
+	})
+	var presence sync.WaitGroup
+	presence.Go(func() { w.presence.Run(present) })
+	return func() {
+		told()
+		leave()
+		presence.Wait()
+		w.presence.End(context.WithoutCancel(ctx))
+	}
 }
 
 // Run works until ctx ends, then stops gracefully: it fetches nothing more, hands back what has not begun, lets
@@ -143,6 +184,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.told.queue.Flush(aside.FlushTime)
 	w.tally = counters.New(w.o.Store)
 	defer w.tally.Close()
+	defer w.keepPresent(ctx)()
 	for pause := time.Duration(0); ; {
 		if !wait(ctx, pause) {
 			return nil
@@ -184,6 +226,9 @@ func (w *Worker) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ref := l.Ref()
+	w.ref.Store(&ref)
+	w.presence.Under(ref)
 	s := newSession(w, l)
 	if err := s.join(ctx); err != nil {
 		_ = l.Release(ctx)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
@@ -24,6 +25,8 @@ type Backend struct {
 	Book    *tick.Book
 	Ticks   tick.Store
 	History history.Store
+	// Fleet keeps on record that this process serves; nil: nothing does.
+	Fleet fleet.Store
 	// Self describes this process as a holder.
 	Self lease.Holder
 	// Descriptor and Detach are set only by the directory: see store.Store.

@@ -5,27 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
 )
 
-// clockBound is how far a host's clock may differ from the store's before somebody should look at it. Ticks and
-// leases follow the store's clock: a wrong host clock spoils only logs, and the times at which the host's own cron
-// fires.
-const clockBound = time.Second
-
 // checkClock records when this host's clock goes off the store's, and when it is right again.
 func (w *sweeper) checkClock(ctx context.Context) {
-	if w.b.TimeOfDay == nil {
-		return
-	}
-	now, within, ok := w.b.Keeper.Estimate()
-	if !ok || within > clockBound/2 {
-		return
-	}
-	offset := w.b.TimeOfDay().Sub(now)
-	off := offset.Abs() > clockBound
+	offset, ok := fleet.Offset(w.b.Keeper, w.b.TimeOfDay)
+	off := offset.Abs() > fleet.ClockBound
 	switch {
-	case off && (offset-w.clockOff).Abs() > clockBound:
+	case !ok:
+	case off && (offset-w.clockOff).Abs() > fleet.ClockBound:
 		w.clockOff = offset
 		w.recorder.event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock is " + offsetWords(offset) + " the store's; ticks and leases follow the store's"})
 	case !off && w.clockOff != 0:

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/run"
 )
@@ -37,8 +38,10 @@ type Server struct {
 
 	turn     turn
 	brakes   brakes
-	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
-	claiming atomic.Int64 // fires that wait for their turn, or for the answer to their claim
+	presence *fleet.Reporter // keeps this server on record,
+	draining atomic.Bool     // also that it takes nothing new
+	loading  atomic.Int64    // Loads under way: what the store holds may be newer than the entries, and ours
+	claiming atomic.Int64    // fires that wait for their turn, or for the answer to their claim
 
 	registrar  registrar  // registers jobs
 	restorer   restorer   // registers them again, where a store has forgotten them
@@ -62,6 +65,7 @@ func NewServer(b *Backend, app string) *Server {
 	s.sweeper.Server, s.adopter.Server, s.maintainer.Server = s, s, s
 	s.abandoned.Server, s.abandoned.gone = s, map[string]time.Time{}
 	s.brakes.log = s.log
+	s.presence = fleet.NewReporter(fleet.ReporterOptions{Store: b.Fleet, Keeper: b.Keeper, Describe: s.describe, TimeOfDay: b.TimeOfDay, Log: s.log})
 	s.sweeper.turns.among(app, nil)
 	return s
 }
@@ -101,7 +105,13 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	defer s.outbox.sweeping.Store(false)
 	sweeper.Go(func() { s.sweeper.run(sweeping, ctx, work) })
 	sweeper.Go(func() { s.retain(sweeping) })
+	present, leave := context.WithCancel(work)
+	defer leave()
+	var presence sync.WaitGroup
+	presence.Go(func() { s.presence.Run(present) })
 	s.follow(ctx, work)
+	s.draining.Store(true)
+	s.presence.Changed()
 	endSweep() // before the wait: it may start what it takes over
 	sweeper.Wait()
 	idle := make(chan struct{})
@@ -120,6 +130,9 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	if err := s.outbox.deliver(last, true); err != nil {
 		s.log.Warn("records on this host are delivered to the store later", "error", err)
 	}
+	leave()
+	presence.Wait()
+	defer s.presence.End(ctx)
 	return s.b.Book.Release(ctx)
 }
 

@@ -138,6 +138,7 @@ func (w *sweeper) readPeers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.presence.Under(me.Ref())
 	live, err := w.b.Keeper.Unshared(ctx)
 	if err != nil {
 		return err

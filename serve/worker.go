@@ -159,7 +159,7 @@ func (w *Worker) queueWorker() (*queue.Worker, error) {
 	if w.hooks != nil {
 		listen = w.hooks.TellTask
 	}
-	return queue.NewWorker(queue.WorkerOptions{Store: w.b.Store.Queue, Keeper: w.b.Keeper, Mux: w.mux(), Queues: w.o.Queues, Slots: w.o.Slots,
+	return queue.NewWorker(queue.WorkerOptions{Store: w.b.Store.Queue, Keeper: w.b.Keeper, Mux: w.mux(), Fleet: w.b.Store.Fleet, Queues: w.o.Queues, Slots: w.o.Slots,
 		Grace: max(w.o.Grace, 1), StopGrace: w.o.StopGrace + killGrace, Hurry: w.o.Hurry, Keep: w.o.Keep, Holder: holder, Log: w.log, Listen: listen})
 }
 

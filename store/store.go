@@ -2,8 +2,8 @@
 //
 // A program opens a store with the Open of a package below this one, such as store/postgres, and links no other
 // client. store/all opens any address. The [Store] has the contracts that other packages need: Leases for
-// lease.NewKeeper, Ticks and History for package scheduler, Queue for package queue. A contract that the technology
-// does not offer is nil. [Properties] says where a store promises less than others.
+// lease.NewKeeper, Ticks and History for package scheduler, Queue for package queue, Fleet for both. A contract that
+// the technology does not offer is nil. [Properties] says where a store promises less than others.
 //
 //	st, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"))
 //	…
@@ -20,6 +20,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -37,6 +38,8 @@ type Store struct {
 	// Queue accepts tasks and gives them to workers. Tasks is the operator's side of it.
 	Queue driver.Store
 	Tasks driver.Admin
+	// Fleet keeps which processes serve and work.
+	Fleet fleet.Store
 	// Notify signals that a lease was released; nil if the store cannot, and waiters poll.
 	Notify lease.Notifier
 	// Descriptor is set only by the directory: it returns the open file whose kernel lock is the hold, so that a

@@ -63,7 +63,7 @@ func New(st *store.Store, o Options) (*Backend, error) {
 	if st.Properties.Reach == store.Host {
 		self.HostID = st.Properties.InstallationID // rule H1
 	}
-	p := &scheduler.Backend{Name: st.URL, Keeper: o.Keeper, Ticks: st.Ticks, History: st.History, Self: self, Descriptor: st.Descriptor,
+	p := &scheduler.Backend{Name: st.URL, Keeper: o.Keeper, Ticks: st.Ticks, History: st.History, Fleet: st.Fleet, Self: self, Descriptor: st.Descriptor,
 		Detach: st.Detach, Gone: gone(self, o.Reclaim), OnOverrun: o.OnOverrun, TimeOfDay: clock.System.Wall, Log: o.Log}
 	b := &Backend{Backend: p, Store: st, own: o.Keeper == nil, ends: func() {}}
 	if b.own {

@@ -62,7 +62,7 @@ func openKnowing(ctx context.Context, c store.Config, migrations fs.FS) (*store.
 	db := newDB(d, leases, c, migrations)
 	return &store.Store{
 		Kind: "file", URL: c.String(),
-		Leases: leases, Ticks: &ticks{db}, History: &histories{db}, Queue: queues{db}, Tasks: admin{db},
+		Leases: leases, Ticks: &ticks{db}, History: &histories{db}, Queue: queues{db}, Tasks: admin{db}, Fleet: processes{db},
 		Descriptor: leases.descriptor, Detach: leases.detach, Unreadable: leases.unreadable.list,
 		Properties: store.Properties{
 			Reach: store.Host, InstallationID: d.meta.id, Durable: true,

@@ -47,6 +47,7 @@ type Backend struct {
 	foreign   map[string]bool // ids with which events came
 	watchers  map[lease.Key]map[chan struct{}]bool
 	queues    *queueState // of tasks
+	processes map[lease.Nonce]report
 }
 
 // New makes an empty backend.
@@ -56,6 +57,7 @@ func New(o Options) *Backend {
 		leases: map[lease.Key]lease.Record{}, ticks: map[string]*ledger{},
 		jobs: map[string]tick.Job{}, runs: map[string]*run.Record{}, runsOf: map[string]runs{}, outputs: map[string][]byte{},
 		watchers: map[lease.Key]map[chan struct{}]bool{}, foreign: map[string]bool{},
+		processes: map[lease.Nonce]report{},
 	}
 	b.queues = newQueueState(b)
 	if b.clock == nil {
@@ -88,6 +90,7 @@ func (b *Backend) Forget() {
 	clear(b.runsOf)
 	clear(b.outputs)
 	clear(b.foreign)
+	clear(b.processes)
 }
 
 // ForgetJob loses the row of a job, as a server does that evicts what it keeps when its memory is full.
@@ -119,7 +122,7 @@ func (b *Backend) Store() *store.Store {
 		p.HoldUntil = b.holdUntil
 	}
 	return &store.Store{Kind: "memory", URL: b.url, Leases: leases{b}, Ticks: ticks{b}, History: told{b},
-		Queue: tasks{b.queues}, Tasks: admin{b.queues}, Notify: leases{b}, Properties: p, Close: func() error { return nil }}
+		Queue: tasks{b.queues}, Tasks: admin{b.queues}, Fleet: processes{b}, Notify: leases{b}, Properties: p, Close: func() error { return nil }}
 }
 
 // registry gives two Opens of one namespace clients of the same data.

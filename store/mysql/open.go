@@ -88,7 +88,7 @@ func open(ctx context.Context, db *sql.DB, c store.Config, shared bool, migratio
 	}
 	d.maxTTL.Store(m.maxTTL.Microseconds())
 	s := &store.Store{
-		Kind: "mysql", URL: d.addr, Leases: leases{d}, Ticks: ticks{d}, History: told{d},
+		Kind: "mysql", URL: d.addr, Leases: leases{d}, Ticks: ticks{d}, History: told{d}, Fleet: processes{d},
 		Properties: store.Properties{Reach: store.Fleet, InstallationID: m.installation, MaxTTL: m.maxTTL,
 			Durable: srv.durable(), Weaker: srv.weaker(), Schema: version},
 		Prepared: append(tables, made...),

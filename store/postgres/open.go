@@ -102,7 +102,7 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, b *behind, mi
 	watch := newListener(rows, pool)
 	watch.deaf = pooled
 	queued := newTasks(&db{send: besideLeases(pool), foreign: d.foreign, behind: d.behind, address: d.address}, c.Namespace, watch)
-	s := &store.Store{Kind: "postgres", URL: d.address, Leases: rows, Ticks: ticks{rows}, History: told{d, c.Namespace},
+	s := &store.Store{Kind: "postgres", URL: d.address, Leases: rows, Ticks: ticks{rows}, History: told{d, c.Namespace}, Fleet: processes{d, c.Namespace},
 		Queue: queued, Tasks: admin{queued},
 		Notify: watch, Properties: n.properties(srv, c.Session), Prepared: p.lines, Close: watch.close}
 	if pooled {

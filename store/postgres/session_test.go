@@ -19,12 +19,12 @@ import (
 // The suite lets any process renew any hold, and reclaims from processes that go on living. With
 // session locks only the process that holds renews, and a dead one has no session. The fleet puts
 // that right: it has the holder renew, and ends the session of who is reclaimed from.
-type fleet struct {
+type sessions struct {
 	mu        sync.Mutex
 	processes map[string][]*session // by namespace
 }
 
-func (f *fleet) open(ctx context.Context, c store.Config) (*store.Store, error) {
+func (f *sessions) open(ctx context.Context, c store.Config) (*store.Store, error) {
 	c.Session = true
 	s, err := OpenConfig(ctx, c)
 	if err != nil {
@@ -39,7 +39,7 @@ func (f *fleet) open(ctx context.Context, c store.Config) (*store.Store, error) 
 }
 
 // holder is the process that has the lock of a hold, or else p itself.
-func (f *fleet) holder(p *session, ref lease.Ref) *session {
+func (f *sessions) holder(p *session, ref lease.Ref) *session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, other := range f.processes[p.ns] {
@@ -52,7 +52,7 @@ func (f *fleet) holder(p *session, ref lease.Ref) *session {
 
 type member struct {
 	*session
-	fleet *fleet
+	fleet *sessions
 }
 
 func (m member) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
@@ -74,7 +74,7 @@ func (m member) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 
 func TestStoreWithSessionLocks(t *testing.T) {
 	t.Parallel()
-	f := &fleet{processes: map[string][]*session{}}
+	f := &sessions{processes: map[string][]*session{}}
 	storetest.Run(t, f.open, testserver.Postgres(t))
 }
 

@@ -85,6 +85,7 @@ var (
 	sqlHistory  = lazilyAll("history")
 	sqlOutput   = lazilyAll("output")
 	sqlPrune    = lazilyAll("prune")
+	sqlFleet    = lazilyAll("fleet")
 	sqlPrepare  = lazilyAll("prepare")
 	sqlSession  = lazilyAll("session")
 	sqlSettings = lazilyAll("settings")

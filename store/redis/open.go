@@ -162,7 +162,7 @@ func newKnowing(ctx context.Context, client goredis.UniversalClient, c store.Con
 	notify := newNotifier(d)
 	return &store.Store{
 		Kind: "redis", URL: d.addr,
-		Leases: leases{d, &grants{m: make(map[lease.Ref]grant)}}, Ticks: ticks{d}, History: past{d}, Notify: notify,
+		Leases: leases{d, &grants{m: make(map[lease.Ref]grant)}}, Ticks: ticks{d}, History: past{d}, Fleet: processes{d}, Notify: notify,
 		Queue: tasks{d, notify}, Tasks: admin{d},
 		Properties: d.properties(ctx, meta),
 		Prepared:   meta.prepared,

@@ -108,6 +108,10 @@ var (
 	appendRunsScript  = load("common", "run", "append_runs")
 	appendTicksScript = load("common", "tick", "append_ticks")
 	pruneScript       = load("common", "prune")
+
+	reportScript          = load("common", "report")
+	processesScript       = load("common", "processes")
+	forgetProcessesScript = load("common", "processes_forget")
 )
 
 // args are the words of one EVALSHA: the first four are the script's business, the rest ARGV.

@@ -55,6 +55,7 @@ func (m *maker) steps() []Step {
 	m.settling()
 	m.looks()
 	m.histories()
+	m.processes()
 	m.pruning()
 	return m.all
 }

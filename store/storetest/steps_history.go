@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -30,6 +32,22 @@ func (m *maker) rows(of string) (all []tick.Tick) {
 		all = append(all, tick.Tick{Job: name, At: m.at(i), State: tick.Closed, Outcome: run.Succeeded, RunID: "r"})
 	}
 	return all
+}
+
+func (m *maker) processes() {
+	ctx, f := m.Context(), m.s.Fleet
+	if f == nil {
+		return
+	}
+	of := lease.NewNonce()
+	m.add("report a process", 1, nil, func() error { return f.Report(ctx, fleet.Process{ID: of, Host: "a"}) })
+	m.look("list the processes", 100, func() error {
+		all, _, err := f.Processes(ctx)
+		if err == nil && len(all) == 0 {
+			m.Errorf("no process")
+		}
+		return err
+	})
 }
 
 func (m *maker) histories() {

@@ -69,6 +69,9 @@ func suite(t *testing.T, open Open, url string, whole bool) {
 	if sample.History != nil {
 		group(t, "history", open, url, historyPromises)
 	}
+	if sample.Fleet != nil {
+		group(t, "fleet", open, url, fleetPromises)
+	}
 }
 
 // group runs promises side by side, after the first, which is alone and so fails in plain sight.

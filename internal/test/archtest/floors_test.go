@@ -16,11 +16,11 @@ type floor struct {
 // floors are all packages but those of internal/test, the lowest floor first.
 var floors = []floor{
 	{"ground: helpers that know nothing of dibs", []string{
-		"internal/aside", "internal/beneath", "internal/brake", "internal/clock", "internal/coalesce", "internal/conffile", "internal/environ", "internal/keys", "internal/lazy",
+		"internal/aside", "internal/beneath", "internal/brake", "internal/build", "internal/clock", "internal/coalesce", "internal/conffile", "internal/environ", "internal/keys", "internal/lazy",
 		"internal/tlsfiles", "internal/outbound",
 		"internal/guardian/proc", "internal/guardian/cgroup", "internal/guardian", "internal/guardian/early", "internal/scope"}},
 	{"what is declared: when and what", []string{"schedule", "job", "task"}},
-	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "internal/bounds", "queue/driver", "queue/counters", "queue"}},
+	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "fleet", "internal/bounds", "queue/driver", "queue/counters", "queue"}},
 	{"where it is kept", []string{
 		"store", "store/internal/lifecycle", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
 		"queue/queuetest"}},

@@ -36,6 +36,8 @@ var allowed = map[string][]string{
 	"run/enqueue":              {"run", "task"},
 	"tick":                     {"lease", "run", "internal/coalesce"},
 	"history":                  {"run", "tick", "lease"},
+	"fleet":                    {"lease", "internal/build"},
+	"internal/build":           {},
 	"deploy":                   {},
 	"deploy/applied":           {"internal/beneath"},
 	"deploy/crontab":           {"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/internal/users", "manifest", "schedule", "internal/beneath"},
@@ -49,12 +51,12 @@ var allowed = map[string][]string{
 	"manifest":                 {"job", "schedule", "internal/conffile"},
 	"manifest/app":             {"manifest", "job", "run/webhook"},
 	"manifest/source":          {"job", "manifest", "run/webhook", "internal/conffile", "internal/outbound"},
-	"scheduler":                {"tick", "lease", "run", "history", "job", "schedule", "internal/aside", "internal/brake", "internal/coalesce"},
+	"scheduler":                {"tick", "lease", "run", "history", "fleet", "job", "schedule", "internal/aside", "internal/brake", "internal/coalesce"},
 	"queue/driver":             {"task", "lease", "internal/keys"},
 	"queue/counters":           {"task", "queue/driver"},
-	"queue":                    {"task", "queue/driver", "queue/counters", "lease", "internal/clock", "internal/coalesce", "internal/aside", "internal/brake"},
+	"queue":                    {"fleet", "task", "queue/driver", "queue/counters", "lease", "internal/clock", "internal/coalesce", "internal/aside", "internal/brake"},
 	"queue/queuetest":          {"queue", "queue/driver", "task", "lease", "internal/clock", "store", "store/memory"},
-	"store":                    {"lease", "tick", "history", "queue/driver"},
+	"store":                    {"lease", "tick", "history", "fleet", "queue/driver"},
 	"store/memory":             append([]string{"store/internal/lifecycle"}, contracts...),
 	"store/file":               append([]string{"store/internal/lifecycle", "internal/clock", "internal/beneath"}, contracts...),
 	"store/redis":              append([]string{"store/internal/lifecycle", "internal/tlsfiles"}, contracts...),
@@ -90,7 +92,7 @@ var allowed = map[string][]string{
 }
 
 // contracts are what stores see: of queues the contract, never the engine.
-var contracts = []string{"lease", "tick", "history", "task", "queue/driver", "queue/counters", "run", "store", "internal/bounds"}
+var contracts = []string{"lease", "tick", "history", "fleet", "task", "queue/driver", "queue/counters", "run", "store", "internal/bounds"}
 
 // clients are the libraries of the stores, and of systemd; a package that uses one store compiles no other's.
 var clients = map[string]string{

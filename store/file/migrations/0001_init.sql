@@ -113,6 +113,15 @@ CREATE INDEX dibs_events_at ON dibs_events (at, id);
 CREATE INDEX dibs_events_job ON dibs_events (job, at, id) WHERE job <> '';
 CREATE INDEX dibs_events_run ON dibs_events (run_id, at, id) WHERE run_id <> '';
 
+-- The processes that serve and work: what each said of itself (fleet.Process, as JSON), and when it did so last.
+CREATE TABLE dibs_processes (
+    id     TEXT    PRIMARY KEY,
+    seen   INTEGER NOT NULL,
+    record BLOB    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dibs_processes_seen ON dibs_processes (seen);
+
 -- Where pruning goes on: rows that it passed over, since they must stay, are looked at once a round.
 CREATE TABLE dibs_turns (
     what TEXT    PRIMARY KEY,

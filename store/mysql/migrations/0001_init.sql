@@ -156,6 +156,16 @@ CREATE TABLE IF NOT EXISTS dibs_events (
   KEY of_run (ns, run_id, at, id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- The processes that serve and work: what each said of itself (fleet.Process, as JSON), and when it did so last.
+CREATE TABLE IF NOT EXISTS dibs_processes (
+  ns     VARBINARY(64)    NOT NULL,
+  id     VARBINARY(32)    NOT NULL,
+  seen   BIGINT           NOT NULL,
+  record VARBINARY(8192)  NOT NULL,
+  PRIMARY KEY (ns, id),
+  KEY recent (ns, seen, id)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- Where the last step of pruning ended, among rows that are old and have to stay.
 CREATE TABLE IF NOT EXISTS dibs_pruned (
   ns   VARBINARY(64)  NOT NULL,

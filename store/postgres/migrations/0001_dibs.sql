@@ -223,6 +223,16 @@ CREATE INDEX events_recent ON dibs.events ((ns || ''), at, id);
 CREATE INDEX events_of_job ON dibs.events (job, ns, at, id) WHERE job <> '';
 CREATE INDEX events_run ON dibs.events (run_id, ns) WHERE run_id <> '';
 
+-- The processes that serve and work: what each said of itself (fleet.Process, as JSON), and when it did so last.
+CREATE TABLE dibs.processes (
+  ns     text COLLATE "C" NOT NULL,
+  id     text COLLATE "C" NOT NULL,
+  seen   bigint NOT NULL,
+  record bytea NOT NULL,
+  PRIMARY KEY (id, ns)
+) WITH (fillfactor = 70);
+CREATE INDEX processes_recent ON dibs.processes ((ns || ''), seen, id);
+
 -- Where the last step of pruning ended, among rows that are old and have to stay. Without a row the next step begins
 -- at the beginning.
 CREATE TABLE dibs.pruned (

@@ -206,6 +206,13 @@ func (x *examination) register(ctx context.Context, p *opened, where string, sco
 		return
 	}
 	x.found(doctor.Ahead(where, mirror.Own(known), now)...)
+	switch c, err := census(ctx, p); {
+	case errors.Is(err, errors.ErrUnsupported):
+	case err != nil:
+		x.found(doctor.Unusable(where, err))
+	default:
+		x.found(doctor.Fleet(where, c, mirror.Own(known))...)
+	}
 }
 
 // hostJobs reads what is registered in this host's directory beside a shared store, if there is one.

@@ -54,10 +54,13 @@ func newExplain(e env) *cobra.Command {
 // explained is what `dibs explain -o json` prints; its form is stable.
 type explained struct {
 	explain.Account
-	Store       string      `json:"store"`
-	Runs        []runRecord `json:"runs"`
-	Again       []runRecord `json:"again,omitempty"`
-	Explanation []string    `json:"explanation"`
+	Store string      `json:"store"`
+	Runs  []runRecord `json:"runs"`
+	Again []runRecord `json:"again,omitempty"`
+	// Servers serve the job's app, and LastServer did last if none does; neither, unless the tick is due and unclaimed.
+	Servers     []memberView `json:"servers,omitempty"`
+	LastServer  *memberView  `json:"last_server,omitempty"`
+	Explanation []string     `json:"explanation"`
 }
 
 func runExplain(ctx context.Context, e env, o explainOptions) error {
@@ -200,9 +203,28 @@ func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained
 				return x, err
 			}
 		}
-		x.Account = explain.Decide(f)
+		if x.Account = explain.Decide(f); x.Outcome == explain.Due {
+			return x.withServers(ctx, p)
+		}
 		x.Runs, x.Again = recordsOf(x.Account.Runs), recordsOf(x.Account.Again)
 		return x, nil
+	}
+	return x, err
+}
+
+// withServers adds who serves the app of a tick that nobody has claimed yet.
+func (x explained) withServers(ctx context.Context, p *opened) (explained, error) {
+	c, err := census(ctx, p)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return x, nil
+	}
+	x.Serving = c.Serving(appOf(x.Job))
+	for _, m := range x.Serving.Up {
+		x.Servers = append(x.Servers, viewMember(m))
+	}
+	if m := x.Serving.Last; m != nil && len(x.Serving.Up) == 0 {
+		last := viewMember(*m)
+		x.LastServer = &last
 	}
 	return x, err
 }

@@ -73,7 +73,7 @@ func words(a explain.Account) []string {
 	case explain.NotDue:
 		w.say("It is in the future.")
 	case explain.Due:
-		w.say("Nobody has claimed it yet. A server that is up claims it soon; until %s it can still start, and after that it is missed.", w.at(a.StartBy))
+		w.unclaimed()
 	case explain.NotTold:
 		w.say("%s has not reported this tick, and was last heard of at %s: it still runs there, or that host was away. A host's ticks exist only while it is up; it reports missed ticks itself when it is back.", a.Host, w.at(a.Heard))
 	case explain.Forgotten:
@@ -86,6 +86,21 @@ func words(a explain.Account) []string {
 		w.say("Event %s at %s on %s: %s", r.Event, w.at(r.At), orDash(r.Host), r.Reason)
 	}
 	return w.lines
+}
+
+// unclaimed says of a due tick who may claim it.
+func (w *wording) unclaimed() {
+	app, still := appOf(w.Job), fmt.Sprintf("until %s it can still start, and after that it is missed", w.at(w.StartBy))
+	switch none := unserved(app, w.Serving); {
+	case len(w.Serving.Up) > 0:
+		w.say("Nobody has claimed it yet. A server that is up (%s) claims it soon; %s.", hostsOf(w.Serving.Up), still)
+	case none != "":
+		w.say("Nobody has claimed it, and %s; %s.", none, still)
+	case app == "":
+		w.say("Nobody has claimed it yet. The dibs run of its crontab does; %s.", still)
+	default:
+		w.say("Nobody has claimed it, and no server of %s was up in the last day. If cron, systemd or Kubernetes fires it, look there; %s.", app, still)
+	}
 }
 
 // wording collects sentences.

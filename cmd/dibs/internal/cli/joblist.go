@@ -72,11 +72,14 @@ type jobRecord struct {
 	Last       *lastTick   `json:"last,omitempty"`
 	Pause      *tick.Pause `json:"pause,omitempty"`
 	Removed    time.Time   `json:"removed,omitzero"`
-	Policy     *job.Policy `json:"-"`
+	// Unserved is when a server of its app was heard of last, if none takes new work.
+	Unserved time.Time   `json:"unserved_since,omitzero"`
+	Policy   *job.Policy `json:"-"`
 
-	zone  *time.Location
-	words string
-	ahead string
+	unserved string
+	zone     *time.Location
+	words    string
+	ahead    string
 }
 
 type lastTick struct {
@@ -106,6 +109,11 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 	if err != nil {
 		return err
 	}
+	c, err := census(ctx, p)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	services := servicesOf(c)
 	records := []jobRecord{}
 	for _, j := range known {
 		if o.one && j.Name != o.name || !o.all && !j.Removed.IsZero() {
@@ -114,6 +122,9 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 		r, err := describeJob(ctx, p, j, now)
 		if err != nil {
 			return err
+		}
+		if s := services(appOf(j.Name)); r.State != "removed" && len(s.Up) == 0 && s.Last != nil {
+			r.Unserved, r.unserved = s.Last.Heard, unserved(appOf(j.Name), s)
 		}
 		records = append(records, r)
 	}
@@ -199,6 +210,9 @@ func listJobs(e env, records []jobRecord) error {
 				state += " until " + stampOf(r.Pause.Until)
 			}
 		}
+		if r.unserved != "" {
+			state += ", unserved since " + stampOf(r.Unserved)
+		}
 		if r.ahead != "" {
 			state += ", settled ahead of the store's clock"
 		}
@@ -245,6 +259,9 @@ func (r jobRecord) show(e env) {
 	}
 	line("since", fmt.Sprintf("%s, generation %d", stampOf(r.Since), r.Generation))
 	line("settled", "all ticks until "+stampOf(r.Settled))
+	if r.unserved != "" {
+		line("unserved", r.unserved)
+	}
 	if r.ahead != "" {
 		line("ahead", "it is "+r.ahead)
 	}

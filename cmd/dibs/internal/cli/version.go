@@ -9,17 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/build"
 	"github.com/dibs-run/dibs/store"
 )
 
-// Set by make dist with -ldflags -X; empty in other builds, whose build info tells them.
-var (
-	builtVersion string // such as v0.1.0
-	builtCommit  string // of git, whole
-)
-
-// build is what a binary was made from; its JSON form is stable.
-type build struct {
+// buildInfo is what a binary was made from; its JSON form is stable.
+type buildInfo struct {
 	Version string   `json:"version"`
 	Commit  string   `json:"commit,omitempty"` // "-dirty" at the end: with changes that are in no commit
 	Go      string   `json:"go"`
@@ -43,20 +38,21 @@ func newVersion(e env) *cobra.Command {
 	return cmd
 }
 
-func thisBuild() build {
+func thisBuild() buildInfo {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	b := buildOf(info, builtVersion, builtCommit)
+	version, commit := build.Linked()
+	b := buildOf(info, version, commit)
 	b.Lacks = lacks(runtime.GOOS)
 	return b
 }
 
 // buildOf is what make dist set, else what Go's own build info says: go install …@v0.1.0 leaves the version there,
 // and go build in a clone the commit.
-func buildOf(info *debug.BuildInfo, version, commit string) build {
-	b := build{Version: cmp.Or(version, info.Main.Version, "(devel)"), Commit: commit, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+func buildOf(info *debug.BuildInfo, version, commit string) buildInfo {
+	b := buildInfo{Version: cmp.Or(version, info.Main.Version, "(devel)"), Commit: commit, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Stores: store.Schemes}
 	if b.Commit != "" {
 		return b
@@ -85,7 +81,7 @@ func lacks(system string) []string {
 }
 
 // String is what dibs version prints; the first line begins as that of dibs --version.
-func (b build) String() string {
+func (b buildInfo) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "dibs %s\ncommit  %s\ngo      %s %s/%s\nstores  %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go, b.OS, b.Arch, strings.Join(b.Stores, ", "))
 	for _, l := range b.Lacks {

@@ -27,7 +27,7 @@ func TestVersionOfABuild(t *testing.T) {
 	if lacks("linux") != nil || len(lacks("darwin")) == 0 {
 		t.Error("Linux lacks something, or macOS nothing")
 	}
-	if text := (build{Version: "v1", Lacks: lacks("darwin")}).String(); !strings.Contains(text, "lacks   directory stores") || !strings.Contains(text, "commit  unknown") {
+	if text := (buildInfo{Version: "v1", Lacks: lacks("darwin")}).String(); !strings.Contains(text, "lacks   directory stores") || !strings.Contains(text, "commit  unknown") {
 		t.Error(text)
 	}
 }

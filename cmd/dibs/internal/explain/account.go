@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -74,6 +75,8 @@ type Account struct {
 	// first, and Zone the job's, for people.
 	Runs, Again []run.Record   `json:"-"`
 	Zone        *time.Location `json:"-"`
+	// Serving is who serves the job's app now; nobody, where that was not asked.
+	Serving fleet.Service `json:"-"`
 }
 
 // CaughtUp says whether the tick was run only after its time to start, by no one's hand.

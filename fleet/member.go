@@ -1,0 +1,136 @@
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// State is what became of a process.
+type State string
+
+// The states.
+const (
+	Up       State = "up"       // its lease is live
+	Draining State = "draining" // it is up, and takes nothing new
+	Gone     State = "gone"     // its lease is not live, and it has not said that it ended: it died, or is cut off
+	Ended    State = "ended"    // it said that it ends
+)
+
+// A Member is a process of the fleet, and what became of it.
+type Member struct {
+	Process
+	State State `json:"state"`
+	// Heard is when it was heard of last: the last renewal of its lease, or its last report.
+	Heard time.Time `json:"heard"`
+}
+
+// Alive reports whether the process is up, draining or not.
+func (m Member) Alive() bool { return m.State == Up || m.State == Draining }
+
+// A Census is the members of a fleet at an instant of the store's clock, the latest to report first.
+type Census struct {
+	Now     time.Time
+	Members []Member
+}
+
+// mostKeys bounds how many leases one request reads.
+const mostKeys = 500
+
+// Read takes the census. The error wraps lease.ErrUnavailable if the store does not answer.
+func Read(ctx context.Context, s Store, leases lease.Store) (c Census, err error) {
+	all, now, err := s.Processes(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.Now = now
+	c.Members = make([]Member, len(all))
+	under := map[lease.Key][]*Member{}
+	for i, p := range all {
+		m := &c.Members[i]
+		if *m = (Member{Process: p, State: Ended, Heard: p.Seen}); !p.Ended {
+			m.State = Gone
+			under[p.Lease.Key] = append(under[p.Lease.Key], m)
+		}
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(under)), mostKeys) {
+		r, err := leases.Read(ctx, part)
+		if err != nil {
+			return c, err
+		}
+		for i, a := range r.Answers {
+			for _, m := range under[part[i]] {
+				m.see(a.Record, r.Now)
+			}
+		}
+	}
+	return c, nil
+}
+
+// see concludes from the record of its lease what became of a member.
+func (m *Member) see(r lease.Record, now time.Time) {
+	if r.Owner != m.Lease.Owner || r.Token != m.Lease.Token {
+		return
+	}
+	m.Heard = latest(m.Heard, r.Renewed)
+	switch {
+	case !r.Expires.After(now):
+	case m.Draining:
+		m.State = Draining
+	default:
+		m.State = Up
+	}
+}
+
+// Service is who does some work: serves an app, or works a queue.
+type Service struct {
+	// Up take new work, and Last is the one of the others that was heard of last; nil: there was none for a day.
+	Up   []Member
+	Last *Member
+}
+
+// Serving returns who serves an app.
+func (c Census) Serving(app string) Service {
+	return c.service(func(p Process) bool { return p.App == app && app != "" })
+}
+
+// Working returns who works a queue. Who works more queues than its record has room for may be left out.
+func (c Census) Working(queue string) Service {
+	return c.service(func(p Process) bool { return slices.Contains(p.Queues, queue) })
+}
+
+func (c Census) service(of func(Process) bool) (s Service) {
+	for i, m := range c.Members {
+		switch {
+		case !of(m.Process):
+		case m.State == Up:
+			s.Up = append(s.Up, m)
+		case s.Last == nil || m.Heard.After(s.Last.Heard):
+			s.Last = &c.Members[i]
+		}
+	}
+	return s
+}
+
+// Current returns the members without those that ended, and without those that are gone while another one, which began
+// later, is alive in their place: it has the same host, and does the same.
+func (c Census) Current() (all []Member) {
+	type place struct{ host, app, queues string }
+	of := func(m Member) place { return place{m.Host, m.App, strings.Join(m.Queues, "\n")} }
+	began := map[place]time.Time{}
+	for _, m := range c.Members {
+		if m.Alive() {
+			began[of(m)] = latest(began[of(m)], m.Since)
+		}
+	}
+	for _, m := range c.Members {
+		if m.Alive() || m.State == Gone && !began[of(m)].After(m.Since) {
+			all = append(all, m)
+		}
+	}
+	return all
+}

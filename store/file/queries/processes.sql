@@ -1,0 +1,1 @@
+SELECT seen, record FROM dibs_processes ORDER BY seen DESC LIMIT ?
