@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,18 +225,37 @@ func TestWhoServesWhat(t *testing.T) {
 	}
 }
 
-// Who ended is over, and so is who is gone while another one serves in its place.
+// Who ended is over, and so is who is gone and was replaced; each process replaces one.
 func TestCurrentMembers(t *testing.T) {
-	again := member("a", "shop", fleet.Up, 9)
-	again.Since = again.Since.Add(time.Hour)
-	c := fleet.Census{Members: []fleet.Member{again, member("a", "shop", fleet.Gone, 3), member("a", "other", fleet.Gone, 3),
-		member("a", "", fleet.Gone, 3, "mail"), member("b", "shop", fleet.Gone, 3), member("b", "shop", fleet.Ended, 4), member("c", "shop", fleet.Draining, 4)}}
-	var got []string
-	for _, m := range c.Current() {
-		got = append(got, m.Host+" "+m.App+" "+string(m.State))
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+	of := func(name, host string, state fleet.State, since, heard int, queues ...string) fleet.Member {
+		return fleet.Member{Process: fleet.Process{ID: lease.NewNonce(), Host: host, Version: name, Queues: queues, Since: at(since)}, State: state, Heard: at(heard)}
 	}
-	if want := []string{"a shop up", "a other gone", "a  gone", "b shop gone", "c shop draining"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	for name, c := range map[string]struct {
+		members []fleet.Member
+		want    string
+	}{
+		"restarted after a crash": {[]fleet.Member{of("new", "a", fleet.Up, 4, 9), of("old", "a", fleet.Gone, 1, 3)}, "new"},
+		"crashes all day long": {[]fleet.Member{of("new", "a", fleet.Up, 8, 9), of("3", "a", fleet.Gone, 6, 7), of("2", "a", fleet.Gone, 4, 5),
+			of("1", "a", fleet.Gone, 2, 3)}, "new"},
+		"crashed for good":          {[]fleet.Member{of("2", "a", fleet.Gone, 4, 5), of("1", "a", fleet.Gone, 2, 3)}, "2"},
+		"one of two beside another": {[]fleet.Member{of("young", "a", fleet.Up, 2, 9), of("dead", "a", fleet.Gone, 1, 3)}, "young dead"},
+		"one dead, and the others restarted": {[]fleet.Member{of("n1", "a", fleet.Up, 6, 9), of("n2", "a", fleet.Draining, 7, 9), of("o1", "a", fleet.Ended, 1, 5),
+			of("o2", "a", fleet.Ended, 1, 6), of("dead", "a", fleet.Gone, 1, 4)}, "n1 n2 dead"},
+		"elsewhere":       {[]fleet.Member{of("new", "b", fleet.Up, 4, 9), of("old", "a", fleet.Gone, 1, 3)}, "new old"},
+		"something else":  {[]fleet.Member{of("new", "a", fleet.Up, 4, 9, "mail"), of("old", "a", fleet.Gone, 1, 3)}, "new old"},
+		"ended":           {[]fleet.Member{of("old", "a", fleet.Ended, 1, 3)}, ""},
+		"nobody was ever": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, m := range (fleet.Census{Members: c.members}).Current() {
+				got = append(got, m.Version)
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("%q, want %q", text, c.want)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -116,19 +117,34 @@ func (c Census) service(of func(Process) bool) (s Service) {
 	return s
 }
 
-// Current returns the members without those that ended, and without those that are gone while another one, which began
-// later, is alive in their place: it has the same host, and does the same.
+// Current returns the members without those that ended, and without those that are gone and that another process has
+// replaced: one of the same host that does the same, and began after they were heard of last. Each replaces one at most.
 func (c Census) Current() (all []Member) {
 	type place struct{ host, app, queues string }
-	of := func(m Member) place { return place{m.Host, m.App, strings.Join(m.Queues, "\n")} }
-	began := map[place]time.Time{}
+	of := map[place][]Member{}
 	for _, m := range c.Members {
-		if m.Alive() {
-			began[of(m)] = latest(began[of(m)], m.Since)
+		at := place{m.Host, m.App, strings.Join(m.Queues, "\n")}
+		of[at] = append(of[at], m)
+	}
+	replaced := map[lease.Nonce]bool{}
+	for _, there := range of {
+		began := make([]time.Time, len(there))
+		for i, m := range there {
+			began[i] = m.Since
+		}
+		slices.SortFunc(began, time.Time.Compare)
+		slices.SortFunc(there, func(a, b Member) int { return b.Heard.Compare(a.Heard) }) // who may replace one may replace the next
+		for used, i := 0, 0; i < len(there); i++ {
+			m := there[i]
+			after := sort.Search(len(began), func(i int) bool { return began[i].After(m.Heard) })
+			if !m.Alive() && len(began)-after > used {
+				replaced[m.ID] = true
+				used++
+			}
 		}
 	}
 	for _, m := range c.Members {
-		if m.Alive() || m.State == Gone && !began[of(m)].After(m.Since) {
+		if m.Alive() || m.State == Gone && !replaced[m.ID] {
 			all = append(all, m)
 		}
 	}

@@ -139,8 +139,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// Of returns a Client that sends requests by another one, under the same rules. Connections that its transport keeps for
-// later requests are the caller's to close.
+// Of returns a Client that sends requests by another one, under the same rules. Connections that its transport keeps
+// for later requests are the caller's to close.
 func Of(by *http.Client) *Client {
 	c := &Client{*by}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

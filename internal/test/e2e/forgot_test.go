@@ -117,6 +117,7 @@ func TestAllIsThereAgainAfterATotalLoss(t *testing.T) {
 		w.must("task", "enqueue", "mail", "--queue", "mail", "--args", "{}")
 		eventually(t, patience, func() bool { return strings.Contains(w.must("task", "list", "--state", "succeeded"), "mail") },
 			func() string { return "a task ran: " + w.must("task", "list") })
+		w.members("all are on record again", func(by map[int]member) bool { return len(by) == 3 })
 		w.noOverlap()
 		stop(server1, server2, worker)
 	})

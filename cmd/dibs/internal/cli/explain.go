@@ -57,7 +57,8 @@ type explained struct {
 	Store string      `json:"store"`
 	Runs  []runRecord `json:"runs"`
 	Again []runRecord `json:"again,omitempty"`
-	// Servers serve the job's app, and LastServer did last if none does; neither, unless the tick is due and unclaimed.
+	// Servers serve the job's app, and LastServer did last if none does; neither, unless the tick is due and
+	// unclaimed.
 	Servers     []memberView `json:"servers,omitempty"`
 	LastServer  *memberView  `json:"last_server,omitempty"`
 	Explanation []string     `json:"explanation"`

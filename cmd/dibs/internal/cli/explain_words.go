@@ -34,9 +34,13 @@ func headline(a explain.Account) string {
 	case explain.Forgotten:
 		outcome = "settled, and no longer on record"
 	case string(tick.Started):
-		outcome = "started, and not ended yet"
+		if outcome = running; !a.Alive {
+			outcome = "started, and its process is gone or cut off"
+		}
 	case string(tick.Claimed):
-		outcome = "claimed, and not started yet"
+		if outcome = waiting + ", not started yet"; !a.Alive {
+			outcome = waiting + ", and the process that claimed it is gone"
+		}
 	}
 	job := a.Job
 	if a.Host != "" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -20,6 +21,10 @@ func TestExplainInWords(t *testing.T) {
 		return v
 	}
 	web1 := &explain.Process{Host: "web-1", PID: 7}
+	web := func(n string) fleet.Member {
+		return fleet.Member{Process: fleet.Process{Host: "web-" + n}, State: fleet.Up}
+	}
+	gone := &fleet.Member{Process: fleet.Process{Host: "web-1", PID: 7}, State: fleet.Gone, Heard: at("02:59:00")}
 	for _, c := range []struct {
 		name    string
 		account explain.Account
@@ -58,15 +63,20 @@ func TestExplainInWords(t *testing.T) {
 		{"canceled", explain.Account{Outcome: "canceled", Reason: "shutdown"}, "canceled", []string{"was stopped: shutdown"}},
 		{"to be run again, and not", explain.Account{Outcome: "crashed", Inferred: true, Reruns: 1, Ended: at("04:45:00"), Reason: "web-1 pid 7 is gone; not run again: claimed by web-2 pid 8, which stopped or died before it started it"},
 			"crashed (inferred)", []string{"ended without a report: web-1 pid 7 is gone; not run again: claimed by web-2"}},
-		{"to be run again by the dead", explain.Account{Outcome: "claimed", Claimant: web1, Reruns: 1, StartBy: at("04:20:00")}, "claimed", []string{"gone, and started nothing", "catch_up_window", "will run again"}},
+		{"to be run again by the dead", explain.Account{Outcome: "claimed", Claimant: web1, Reruns: 1, StartBy: at("04:20:00")}, "waiting, and the process that claimed it is gone", []string{"gone, and started nothing", "catch_up_window", "will run again"}},
 		{"run again", explain.Account{Outcome: "succeeded", Reruns: 1, Started: at("04:15:30"), Remarks: []explain.Remark{{At: at("04:15:30"), Event: "tick-taken-over", Host: "web-2", Reason: "taken over from web-1"}}},
 			"succeeded", []string{"ran again once", "Event tick-taken-over at 2026-11-21T04:15:30Z on web-2: taken over from web-1"}},
 		{"claimed", explain.Account{Outcome: "claimed", Alive: true, Claimant: web1, Blocker: &explain.Blocker{Holder: "web-9 pid 1", Since: at("04:00:00")}},
-			"claimed, and not started yet", []string{"is alive and has started nothing yet", "web-9 pid 1 has the key since 2026-11-21T04:00:00Z."}},
-		{"claimed by the dead", explain.Account{Outcome: "claimed", Claimant: web1, StartBy: at("04:20:00")}, "claimed", []string{"gone, and nothing was started", "until 2026-11-21T04:20:00Z"}},
-		{"started", explain.Account{Outcome: "started", Alive: true, Started: at("04:15:00")}, "started, and not ended yet", []string{"renews its lease: it is running"}},
-		{"started by the dead", explain.Account{Outcome: "started", Started: at("04:15:00")}, "started", []string{"gone or cut off"}},
-		{"due", explain.Account{Outcome: explain.Due, StartBy: at("04:20:00")}, "due, not claimed yet", []string{"until 2026-11-21T04:20:00Z it can still start"}},
+			"waiting, not started yet", []string{"is alive and has started nothing yet", "web-9 pid 1 has the key since 2026-11-21T04:00:00Z."}},
+		{"claimed by the dead", explain.Account{Outcome: "claimed", Claimant: web1, StartBy: at("04:20:00")}, "waiting, and the process that claimed it is gone", []string{"gone, and nothing was started", "until 2026-11-21T04:20:00Z"}},
+		{"started", explain.Account{Outcome: "started", Alive: true, Started: at("04:15:00")}, "running", []string{"renews its lease: it is running"}},
+		{"started by the dead", explain.Account{Outcome: "started", Started: at("04:15:00")}, "started, and its process is gone or cut off", []string{"gone or cut off"}},
+		{"due", explain.Account{Outcome: explain.Due, StartBy: at("04:20:00")}, "due, not claimed yet",
+			[]string{"no server of shop was up in the last day", "until 2026-11-21T04:20:00Z it can still start"}},
+		{"due, with servers", explain.Account{Outcome: explain.Due, StartBy: at("04:20:00"), Serving: fleet.Service{Up: []fleet.Member{web("2"), web("1"), web("1"), web("4"), web("3")}}},
+			"due", []string{"A server that is up (web-1, web-2, web-3 and 1 more) claims it soon"}},
+		{"due, and its servers are gone", explain.Account{Outcome: explain.Due, StartBy: at("04:20:00"), Serving: fleet.Service{Last: gone}},
+			"due", []string{"no server that serves shop is up since 2026-11-21T02:59:00Z (web-1:7 was the last); until"}},
 		{"not due", explain.Account{Outcome: explain.NotDue}, "not due yet", []string{"in the future"}},
 		{"no tick", explain.Account{Outcome: explain.NoTick, Previous: at("03:15:00"), Next: at("05:15:00")}, "no tick of this job", []string{"2026-11-21T03:15:00Z before it, 2026-11-21T05:15:00Z after it"}},
 		{"no tick before the first", explain.Account{Outcome: explain.NoTick, Since: at("05:00:00")}, "no tick of this job", []string{"took effect at 2026-11-21T05:00:00Z", "nearest ticks: none"}},

@@ -54,6 +54,7 @@ var needsOf = map[string]needs{
 	"dibs queue workers": looks,
 	"dibs run":           prepares,
 	"dibs serve":         prepares,
+	"dibs server list":   looks,
 	"dibs show":          looks,
 	"dibs task cancel":   acts,
 	"dibs task delete":   acts,

@@ -19,7 +19,7 @@ func newServer(e env) *cobra.Command {
 
 const serverListHelp = `List the processes that serve jobs (dibs serve, a Go program) or work queues (dibs work): those that are up, and those
 that died or were cut off within the last day ("gone since" they were heard of last). With --all, also those that ended
-properly, and those in whose place another process of the same host serves or works by now.
+properly, and those that another process of the same host has replaced.
 
 Each process reports itself to the store once a minute, and when it starts, drains and ends.`
 

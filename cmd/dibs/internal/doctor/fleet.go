@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Fleet looks for apps that nobody serves any more, servers and workers that are gone, and hosts whose clock is off. jobs
-// are those of the store.
+// Fleet looks for apps that nobody serves any more, servers and workers that are gone, and hosts whose clock is off.
+// jobs are those of the store.
 func Fleet(where string, c fleet.Census, jobs []tick.Job) (all []Finding) {
 	all = append(all, unserved(where, c, jobs)...)
 	var gone, off []string
