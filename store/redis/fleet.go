@@ -2,8 +2,9 @@ package redis
 
 import (
 	"context"
-	"slices"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/fleet"
 )
@@ -22,16 +23,20 @@ func (f processes) Report(ctx context.Context, p fleet.Process) error {
 	return err
 }
 
+// Processes reads the index, and then the records in batches.
 func (f processes) Processes(ctx context.Context) (all []fleet.Process, now time.Time, err error) {
-	r, err := f.run(ctx, "list processes", processesScript, append(f.newArgs(1), fleet.Most))
+	at, err := f.client.Time(ctx).Result()
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, time.Time{}, f.wrap("time", err)
 	}
-	pairs := r.list(1)
-	err = inBatches(slices.Collect(slices.Chunk(pairs, 2)), func(part []reply) error {
+	found, err := f.client.ZRevRangeWithScores(ctx, f.prefix+"processes", 0, fleet.Most-1).Result()
+	if err != nil {
+		return nil, time.Time{}, f.wrap("list processes", err)
+	}
+	err = inBatches(found, func(part []goredis.Z) error {
 		ids := make([]string, len(part))
-		for i, pair := range part {
-			ids[i] = pair.text(0)
+		for i, z := range part {
+			ids[i] = z.Member.(string)
 		}
 		records, err := f.client.HMGet(ctx, f.prefix+"process", ids...).Result()
 		if err != nil {
@@ -39,9 +44,9 @@ func (f processes) Processes(ctx context.Context) (all []fleet.Process, now time
 		}
 		for i, record := range records {
 			text, _ := record.(string) // none: forgotten meanwhile
-			all = append(all, fleet.Parse([]byte(text), part[i].time(1)))
+			all = append(all, fleet.Parse([]byte(text), instant(int64(part[i].Score))))
 		}
 		return nil
 	})
-	return fleet.Readable(all), r.time(0), err
+	return fleet.Readable(all), at.UTC(), err
 }

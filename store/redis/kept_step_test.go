@@ -8,6 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
@@ -43,7 +44,7 @@ func TestEveryKeptStepIsBounded(t *testing.T) {
 	y.fill()
 	y.s = open(t, c)
 	y.probe = probes(y.s, 0)
-	for _, f := range []func(){y.leases, y.ticks, y.settling, y.reading, y.pruning} {
+	for _, f := range []func(){y.leases, y.ticks, y.settling, y.reading, y.processes, y.pruning} {
 		f()
 	}
 }
@@ -301,6 +302,25 @@ func (y *yard) reading() {
 }
 
 // pruning comes to an end, and past what must stay: that keeps nothing else from being forgotten.
+// processes are a crowd, most of which have been silent for long.
+func (y *yard) processes() {
+	ctx := context.WithoutCancel(y.Context())
+	n := 2*fleet.Crowd + 500
+	for i := range n {
+		id := lease.Nonce{1, byte(i >> 8), byte(i)}.String()
+		at := y.begin.Add(-time.Duration(i) * time.Minute).UnixMicro()
+		y.must(y.raw.HSet(ctx, y.prefix+"process", id, fleet.Process{ID: lease.NewNonce()}.Record()).Err())
+		y.must(y.raw.ZAdd(ctx, y.prefix+"processes", goredis.Z{Score: float64(at), Member: id}).Err())
+	}
+	y.step("list processes", n, 2, func() { _, _, err := y.s.Fleet.Processes(ctx); y.must(err) })
+	for i, left := range []int{n + 1 - fleet.Step, n + 1 - 2*fleet.Step} {
+		y.step("report a process", fleet.Step, 2, func() { y.must(y.s.Fleet.Report(ctx, fleet.Process{ID: lease.Nonce{2}})) })
+		if all, _, err := y.s.Fleet.Processes(ctx); err != nil || len(all) != left {
+			y.Errorf("%d processes after report %d, %v; want %d", len(all), i+1, err, left)
+		}
+	}
+}
+
 func (y *yard) pruning() {
 	ctx := context.WithoutCancel(y.Context())
 	y.step("outputs of a job", 2*history.Step, 2, func() { _, err := y.s.History.PruneOutputs(ctx, "own/busy", 1000); y.must(err) })

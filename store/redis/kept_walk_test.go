@@ -10,6 +10,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -74,7 +75,7 @@ func batch[T any](r *stroll, of func() T) (all []T) {
 func (r *stroll) plan() {
 	plans := []func(){
 		r.acquire, r.acquire, r.renew, r.release, r.askOrBreak, r.trim, r.look, r.claim, r.claim, r.take, r.take, r.start, r.start, r.close, r.close,
-		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.prune, r.prepare, r.upgraded, r.reading, r.reading,
+		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.report, r.prune, r.prepare, r.upgraded, r.reading, r.reading,
 	}
 	plans[r.pick(len(plans))]()
 }
@@ -338,6 +339,15 @@ func (r *stroll) append() {
 		func() error { return r.s.History.AppendRuns(r.Context(), runs) },
 		func() error { return r.s.History.AppendTicks(r.Context(), ticks) },
 	}[r.pick(3)]
+}
+
+// report has one of a few processes say what it is, now or long ago.
+func (r *stroll) report() {
+	p := fleet.Process{ID: lease.Nonce{byte(r.pick(9))}, Host: "h"}
+	if r.pick(3) == 0 {
+		p.Seen = r.begin.Add(-2 * fleet.Keep)
+	}
+	r.try = func() error { return r.s.Fleet.Report(r.Context(), p) }
 }
 
 func (r *stroll) prune() {

@@ -110,7 +110,6 @@ var (
 	pruneScript       = load("common", "prune")
 
 	reportScript          = load("common", "report")
-	processesScript       = load("common", "processes")
 	forgetProcessesScript = load("common", "processes_forget")
 )
 
