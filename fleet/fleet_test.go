@@ -114,6 +114,28 @@ func TestWhatBecameOfEachProcess(t *testing.T) {
 	})
 }
 
+// Only the very hold that a process reported tells what became of it.
+func TestAnotherHoldTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p := report(t, b, fleet.Process{Host: "a"}, 0)
+		s := b.Store()
+		for _, change := range []func(*lease.Ref){func(r *lease.Ref) { r.Token++ }, func(r *lease.Ref) { r.Owner[0]++ }, func(r *lease.Ref) { r.Key = lease.OnceKey() },
+			func(r *lease.Ref) { r.Key = "" }} {
+			is := fleet.Process{ID: lease.NewNonce(), Host: "b", Lease: p.lease.Ref()}
+			change(&is.Lease)
+			if err := s.Fleet.Report(t.Context(), is); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range read(t, b).Members {
+			if (m.Host == "a") != (m.State == fleet.Up) {
+				t.Errorf("%+v", m)
+			}
+		}
+	})
+}
+
 // A store that forgot everything knows a process again a minute later, and at once under its next lease. A process is
 // told apart from its past by its lease alone.
 func TestAProcessComesBackOnRecord(t *testing.T) {

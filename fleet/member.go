@@ -133,7 +133,8 @@ func (c Census) Current() (all []Member) {
 			began[i] = m.Since
 		}
 		slices.SortFunc(began, time.Time.Compare)
-		slices.SortFunc(there, func(a, b Member) int { return b.Heard.Compare(a.Heard) }) // who may replace one may replace the next
+		// Who may replace one of these may replace the next.
+		slices.SortFunc(there, func(a, b Member) int { return b.Heard.Compare(a.Heard) })
 		for used, i := 0, 0; i < len(there); i++ {
 			m := there[i]
 			after := sort.Search(len(began), func(i int) bool { return began[i].After(m.Heard) })

@@ -87,7 +87,7 @@ func (r *Reporter) End(ctx context.Context) {
 		return
 	}
 	p.Ended = true
-	if err := r.send(ctx, p); err != nil {
+	if err := r.send(ctx, p, r.o.Keeper.Margin().RPCTimeout/2); err != nil { // the process waits for it
 		r.o.Log.Debug("the end of this process could not be put on record", "error", err)
 	}
 }
@@ -113,11 +113,11 @@ func (r *Reporter) report(ctx context.Context) error {
 	}
 	r.last = p
 	r.mu.Unlock()
-	return r.send(ctx, p)
+	return r.send(ctx, p, r.o.Keeper.Margin().RPCTimeout)
 }
 
-func (r *Reporter) send(ctx context.Context, p Process) error {
-	ctx, cancel := context.WithTimeout(ctx, r.o.Keeper.Margin().RPCTimeout)
+func (r *Reporter) send(ctx context.Context, p Process, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return r.o.Store.Report(ctx, p)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // A fleet is five machines, a store that they share, and one on each of them.
-type fleet struct {
+type yearFleet struct {
 	t        *testing.T
 	seed     uint64
 	margin   lease.Margin
@@ -37,7 +37,7 @@ type fleet struct {
 
 // A machine is what outlives its processes.
 type machine struct {
-	f       *fleet
+	f       *yearFleet
 	n       int
 	own     *yearBook
 	spools  map[job.Scope]*sim.Spool
@@ -74,8 +74,8 @@ func (c drifting) Boot() time.Duration {
 	return time.Duration(float64(time.Since(c.start)) * c.rate)
 }
 
-func newFleet(t *testing.T, seed uint64, margin lease.Margin, machines int) *fleet {
-	f := &fleet{t: t, seed: seed, margin: margin, dealt: map[string]int{}, shared: newYearBook(t, "shared", margin.TTL)}
+func newFleet(t *testing.T, seed uint64, margin lease.Margin, machines int) *yearFleet {
+	f := &yearFleet{t: t, seed: seed, margin: margin, dealt: map[string]int{}, shared: newYearBook(t, "shared", margin.TTL)}
 	for n := range machines {
 		name := fmt.Sprint("host-", n)
 		f.machines = append(f.machines, &machine{f: f, n: n, own: newYearBook(t, name, margin.TTL),
@@ -84,7 +84,7 @@ func newFleet(t *testing.T, seed uint64, margin lease.Margin, machines int) *fle
 	return f
 }
 
-func (f *fleet) books() (all []*yearBook) {
+func (f *yearFleet) books() (all []*yearBook) {
 	all = append(all, f.shared)
 	for _, m := range f.machines {
 		all = append(all, m.own)
@@ -309,7 +309,7 @@ func (w work) Attempt(ctx context.Context, c run.Call) run.Result {
 }
 
 // dice are drawn from the seed and what they are for, whatever else happens meanwhile.
-func (f *fleet) dice(what string, at time.Time, n int) *rand.Rand {
+func (f *yearFleet) dice(what string, at time.Time, n int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, what, at.UnixMicro(), n)
 	return rand.New(rand.NewPCG(f.seed, h.Sum64()))

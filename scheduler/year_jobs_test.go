@@ -91,7 +91,7 @@ func yearKinds(every time.Duration, bursts int) []kind {
 
 // yearManifest is a version of the manifest: each differs from the last in a schedule, a policy, or
 // in which jobs there are.
-func (f *fleet) yearManifest(kinds []kind, version int) (all []*yearJob) {
+func (f *yearFleet) yearManifest(kinds []kind, version int) (all []*yearJob) {
 	for _, k := range kinds {
 		d := f.dice("version "+k.name, time.UnixMicro(0), version)
 		if d.IntN(12) == 0 || k.rare > 0 && d.IntN(k.rare) > 0 {
@@ -133,7 +133,7 @@ func longest(kinds []kind) (d time.Duration) {
 // longer is by how much a long one of its kind exceeds the others.
 const longer = 10
 
-func (f *fleet) labour(k kind, at time.Time, attempt int) labour {
+func (f *yearFleet) labour(k kind, at time.Time, attempt int) labour {
 	d := f.dice(k.name, at, attempt)
 	l := labour{takes: upTo(d, k.takes), fails: d.Float64() < k.fails, lags: upTo(d, 15*time.Second)}
 	if d.IntN(3) == 0 {

@@ -121,7 +121,7 @@ func liveThrough(t *testing.T, seed uint64, plan yearPlan) {
 }
 
 // end lets the fleet, which is left alone now, end what it has begun, stops it, and judges it.
-func (f *fleet) end(t *testing.T, kinds []kind, plan yearPlan, begun time.Time) {
+func (f *yearFleet) end(t *testing.T, kinds []kind, plan yearPlan, begun time.Time) {
 	f.heal()
 	for _, k := range kinds {
 		f.resume(k.key(), k.within())
@@ -143,7 +143,7 @@ func (f *fleet) end(t *testing.T, kinds []kind, plan yearPlan, begun time.Time) 
 // awaitRuns waits until every tick that was claimed has ended, which takes no longer than most: a run that goes on is
 // let go on, and one that waits for it (Concurrency Wait) has its turn then. Were the servers stopped sooner, nobody
 // would be left to take its claim over.
-func (f *fleet) awaitRuns(most time.Duration) {
+func (f *yearFleet) awaitRuns(most time.Duration) {
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Minute) {
 		if !slices.ContainsFunc(f.books(), (*yearBook).busy) {
 			return
@@ -196,7 +196,7 @@ func TestALeaseWhoseReleaseIsLostLapses(t *testing.T) {
 }
 
 // heal ends all faults, and has every machine serve the latest manifest.
-func (f *fleet) heal() {
+func (f *yearFleet) heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over = true
@@ -220,7 +220,7 @@ func (f *fleet) heal() {
 	}
 }
 
-func (f *fleet) judge(t *testing.T, kinds []kind, lived time.Duration) {
+func (f *yearFleet) judge(t *testing.T, kinds []kind, lived time.Duration) {
 	reruns := map[string]bool{}
 	for _, k := range kinds {
 		p := job.DefaultPolicy(true)
@@ -251,7 +251,7 @@ func (f *fleet) judge(t *testing.T, kinds []kind, lived time.Duration) {
 }
 
 // fates returns what, each time it is called, does something to the fleet.
-func (f *fleet) fates(kinds []kind, rng *rand.Rand) func() {
+func (f *yearFleet) fates(kinds []kind, rng *rand.Rand) func() {
 	version := 0
 	// rarely is a time up to most, and now and then one up to long.
 	rarely := func(n int, most, long time.Duration) time.Duration {
@@ -375,7 +375,7 @@ func (f *fleet) fates(kinds []kind, rng *rand.Rand) func() {
 }
 
 // retire has every machine serve an empty manifest, so that nothing begins any more.
-func (f *fleet) retire() {
+func (f *yearFleet) retire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.manifest = func(int) []*yearJob { return nil }
@@ -385,7 +385,7 @@ func (f *fleet) retire() {
 }
 
 // resume ends a job's pause wherever there is one.
-func (f *fleet) resume(name string, scope job.Scope) {
+func (f *yearFleet) resume(name string, scope job.Scope) {
 	f.mu.Lock()
 	var backends []*scheduler.Backend
 	for _, m := range f.machines {
