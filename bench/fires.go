@@ -331,8 +331,8 @@ func lateness(ctx context.Context, w io.Writer, o options) error {
 	return nil
 }
 
-// fleet has three processes share the functions by a store.
-func fleet(ctx context.Context, w io.Writer, o options, kind string) error {
+// three has as many processes share the functions by a store.
+func three(ctx context.Context, w io.Writer, o options, kind string) error {
 	url, ok := addresses[kind]
 	if !ok {
 		return fmt.Errorf("fires %s: there is no such store here", kind)

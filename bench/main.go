@@ -74,7 +74,7 @@ func bench(ctx context.Context, w io.Writer, o options, args []string) error {
 	case len(args) == 1 && args[0] == "fires":
 		return lateness(ctx, w, o)
 	case len(args) == 2 && args[0] == "fires":
-		return fleet(ctx, w, o, args[1])
+		return three(ctx, w, o, args[1])
 	case len(args) == 5 && args[0] == "fires-process": // what fires starts
 		return firesChild(ctx, os.Stdin, os.Stdout, o, args[1], args[2], args[3], args[4])
 	case len(args) == 1 && args[0] == "idle":

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -49,7 +50,7 @@ func sum(counts map[string]int) (n int) {
 // counted is a store whose requests are counted.
 func counted(s *store.Store, c *tally) *store.Store {
 	out := *s
-	out.Leases, out.Ticks, out.History = countedLeases{s.Leases, c}, countedTicks{s.Ticks, c}, countedHistory{s.History, c}
+	out.Leases, out.Ticks, out.History, out.Fleet = countedLeases{s.Leases, c}, countedTicks{s.Ticks, c}, countedHistory{s.History, c}, countedFleet{s.Fleet, c}
 	return &out
 }
 
@@ -126,6 +127,16 @@ func (k countedTicks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, er
 func (k countedTicks) Settle(ctx context.Context, r tick.SettleRequest) (tick.Answer, error) {
 	k.c.count("settle", len(r.Rows))
 	return k.Store.Settle(ctx, r)
+}
+
+type countedFleet struct {
+	fleet.Store
+	c *tally
+}
+
+func (f countedFleet) Report(ctx context.Context, p fleet.Process) error {
+	f.c.count("report", 1)
+	return f.Store.Report(ctx, p)
 }
 
 type countedHistory struct {

@@ -15,7 +15,6 @@ func TestAListThatIsCutSaysSo(t *testing.T) {
 	w := fileWorld(t)
 	for range 5 {
 		w.run("k", nil, shell("exit 0")).exits(0, patience)
-		w.must("lease", "list") // a look leaves nothing behind
 	}
 	if all := w.dibs("history", "-n", "5").exits(0, patience); all.stderr() != "" {
 		t.Errorf("a whole list: %s", all)
@@ -47,9 +46,39 @@ func TestAListThatIsCutSaysSo(t *testing.T) {
 	if len(seen) != 5 {
 		t.Errorf("of 5 runs, following what the lists say shows %d", len(seen))
 	}
-	for range 3 {
-		w.dibs("lease", "break", "k").exits(1, patience)
+}
+
+func TestAListOfEventsOrTasksThatIsCutSaysSo(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	m := w.jobs(job{"j", "0 0 1 1 *", `{}`, []string{"true"}})
+	server := w.serve(m)
+	server.logs("event=serving")
+	for range 2 {
+		w.must("job", "pause", "app/j", "--reason", "a test")
+		w.must("job", "resume", "app/j")
+		w.must("task", "enqueue", "k", "--args", "{}")
 	}
+	for list, all := range map[string][]string{
+		"these are the latest 3; -n 30 shows more, and --to": {"history", "--events", "app/j", "-n"},
+		"--after": {"task", "list", "-n"},
+	} {
+		whole, short := "4", "3"
+		if all[0] == "task" {
+			whole, short = "3", "2" // as many as there are may not be all
+		}
+		for _, form := range []string{"table", "json"} {
+			args := append(all[:len(all):len(all)], whole, "-o", form)
+			if p := w.dibs(args...).exits(0, patience); strings.Contains(p.stderr(), list) {
+				t.Errorf("a whole list: %s", p)
+			}
+			args[len(all)] = short
+			if p := w.dibs(args...).exits(0, patience); !strings.Contains(p.stderr(), list) || strings.Contains(p.stdout(), list) {
+				t.Errorf("a list that is cut: %s", p)
+			}
+		}
+	}
+	stop(server)
 }
 
 func TestHistoryOfWhatRunsAndOfWhatBeganLate(t *testing.T) {

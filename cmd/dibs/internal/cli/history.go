@@ -324,7 +324,7 @@ func newEntry(t tick.Tick) entry {
 func recordOf(r run.Record) runRecord {
 	rr := runRecord{r.ID, r.Token, r.Host, string(r.Outcome), r.Reason, r.Inferred, r.Started, r.Ended, r.Attempts, r.Cause}
 	if rr.Outcome == "" {
-		rr.Outcome = "running"
+		rr.Outcome = running
 	}
 	if rr.Attempts == nil {
 		rr.Attempts = []run.Attempt{}

@@ -151,7 +151,7 @@ func showing(r run.Record, kept []byte) runShown {
 // say of it goes to standard error.
 func (s runShown) print(e env) error {
 	switch {
-	case s.Outcome == "running":
+	case s.Outcome == running:
 		fmt.Fprintf(e.stderr, "dibs: run %s is still active; its output is kept when it ends\n", s.RunID)
 	case s.kept == nil && s.Printed == 0:
 		fmt.Fprintf(e.stderr, "dibs: run %s has no output, or it was not kept (see dibs run --help: --no-output, terminals, leftovers)\n", s.RunID)
