@@ -23,11 +23,11 @@ const (
 	Keep = 24 * time.Hour
 	// Most is the most processes that a Store returns: the latest to report.
 	Most = 10_000
-	// Crowd is the number of processes beyond which those that have not reported for Silent go before Keep is over,
+	// Crowd is the number of processes beyond which those that have not reported for Patience go before Keep is over,
 	// the oldest first. So a process that crashes and starts again all day long does not fill the store.
 	Crowd = 1_000
-	// Silent is how long a process has not reported that a crowd may displace.
-	Silent = 5 * Every
+	// Patience is how long a process has not reported that a crowd may displace.
+	Patience = 5 * Every
 	// Step bounds how many records one report deletes.
 	Step = 100
 )
@@ -78,16 +78,19 @@ type Store interface {
 // mostRecord bounds a record, in bytes, and mostText each text of it.
 const (
 	mostRecord = 8 << 10
-	mostText   = 255
+	mostText   = 128
 )
 
 // Record returns p as a store keeps it: JSON, at most 8 KiB of it, without Seen.
 func (p Process) Record() []byte {
 	p.Seen = time.Time{}
+	if y := p.Since.Year(); y < 0 || y > 9999 { // which JSON has not
+		p.Since = time.Time{}
+	}
 	for _, s := range []*string{&p.Host, &p.Version, &p.App} {
 		*s = strings.ToValidUTF8((*s)[:min(len(*s), mostText)], "")
 	}
-	room := mostRecord / 3
+	room := mostRecord / 4
 	for i, q := range p.Queues {
 		if room -= len(marshal(q)) + 1; room < 0 {
 			p.Queues, p.MoreQueues = p.Queues[:i], p.MoreQueues+len(p.Queues)-i
@@ -109,7 +112,7 @@ func marshal(v any) []byte {
 // delete. oldest is the Seen of the oldest record, and crowded is that of the latest but Crowd; zero: there are fewer.
 func Forget(now, oldest, crowded time.Time) (before time.Time, ok bool) {
 	before = now.Add(-Keep)
-	if silent := now.Add(-Silent); !crowded.IsZero() {
+	if silent := now.Add(-Patience); !crowded.IsZero() {
 		if crowded.Before(silent) {
 			silent = crowded.Add(time.Microsecond)
 		}
@@ -134,7 +137,17 @@ func Parse(record []byte, seen time.Time) (p Process) {
 	return p
 }
 
-// Readable returns the processes among those that Parse returned.
-func Readable(all []Process) []Process {
-	return slices.DeleteFunc(all, func(p Process) bool { return p.ID == lease.Nonce{} })
+// Readable returns the processes among those that Parse returned, at an instant of the store's clock. A clock that was
+// fast, and is right again, has left instants that lie ahead: they become now. What lies ahead by more than an hour is
+// left out.
+func Readable(all []Process, now time.Time) []Process {
+	all = slices.DeleteFunc(all, func(p Process) bool { return p.ID == lease.Nonce{} || p.Seen.After(now.Add(time.Hour)) })
+	for i := range all {
+		for _, at := range []*time.Time{&all[i].Seen, &all[i].Since} {
+			if at.After(now) {
+				*at = now
+			}
+		}
+	}
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,6 +137,25 @@ func TestAnotherHoldTellsNothing(t *testing.T) {
 	})
 }
 
+// A lease that lasts as long as its process does, as in a directory, is no proof that the process is at work.
+func TestASilentProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p := report(t, b, fleet.Process{Host: "a", App: "shop"}, 0)
+		last := read(t, b).Members[0].Seen
+		p.stop()
+		time.Sleep(2 * fleet.Every)
+		if m := read(t, b).Members[0]; m.State != fleet.Up {
+			t.Errorf("one report is late: %s", m.State)
+		}
+		time.Sleep(2 * fleet.Every)
+		c := read(t, b)
+		if m := c.Members[0]; m.State != fleet.Silent || !m.Heard.Equal(last) || !m.Alive() || len(c.Serving("shop").Up) > 0 || len(c.Current()) != 1 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
 // A store that forgot everything knows a process again a minute later, and at once under its next lease. A process is
 // told apart from its past by its lease alone.
 func TestAProcessComesBackOnRecord(t *testing.T) {
@@ -264,10 +284,11 @@ func TestCurrentMembers(t *testing.T) {
 		"one of two beside another": {[]fleet.Member{of("young", "a", fleet.Up, 2, 9), of("dead", "a", fleet.Gone, 1, 3)}, "young dead"},
 		"one dead, and the others restarted": {[]fleet.Member{of("n1", "a", fleet.Up, 6, 9), of("n2", "a", fleet.Draining, 7, 9), of("o1", "a", fleet.Ended, 1, 5),
 			of("o2", "a", fleet.Ended, 1, 6), of("dead", "a", fleet.Gone, 1, 4)}, "n1 n2 dead"},
-		"elsewhere":       {[]fleet.Member{of("new", "b", fleet.Up, 4, 9), of("old", "a", fleet.Gone, 1, 3)}, "new old"},
-		"something else":  {[]fleet.Member{of("new", "a", fleet.Up, 4, 9, "mail"), of("old", "a", fleet.Gone, 1, 3)}, "new old"},
-		"ended":           {[]fleet.Member{of("old", "a", fleet.Ended, 1, 3)}, ""},
-		"nobody was ever": {nil, ""},
+		"elsewhere":          {[]fleet.Member{of("new", "b", fleet.Up, 4, 9), of("old", "a", fleet.Gone, 1, 3)}, "new old"},
+		"something else":     {[]fleet.Member{of("new", "a", fleet.Up, 4, 9, "mail"), of("old", "a", fleet.Gone, 1, 3)}, "new old"},
+		"ended":              {[]fleet.Member{of("old", "a", fleet.Ended, 1, 3)}, ""},
+		"replaced by itself": {[]fleet.Member{of("back", "a", fleet.Gone, 4, 4)}, "back"},
+		"nobody was ever":    {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -292,8 +313,8 @@ func TestWhatIsForgotten(t *testing.T) {
 		{ago(time.Hour), time.Time{}, ago(fleet.Keep), false},
 		{ago(fleet.Keep), time.Time{}, ago(fleet.Keep), false},
 		{ago(fleet.Keep + 1), time.Time{}, ago(fleet.Keep), true},
-		{ago(time.Hour), ago(time.Minute), ago(fleet.Silent), true},
-		{ago(2 * time.Minute), ago(time.Minute), ago(fleet.Silent), false},
+		{ago(time.Hour), ago(time.Minute), ago(fleet.Patience), true},
+		{ago(2 * time.Minute), ago(time.Minute), ago(fleet.Patience), false},
 		{ago(2 * time.Hour), ago(time.Hour), ago(time.Hour).Add(time.Microsecond), true},
 		{ago(50 * time.Hour), ago(40 * time.Hour), ago(fleet.Keep), true},
 	} {
@@ -307,7 +328,10 @@ func TestARecordThatIsNone(t *testing.T) {
 	p := fleet.Process{ID: lease.NewNonce(), Host: "a"}
 	all := []fleet.Process{fleet.Parse([]byte("{"), time.Now()), fleet.Parse(make([]byte, 1<<20), time.Now()), fleet.Parse(nil, time.Now()),
 		fleet.Parse(p.Record(), time.Now()), fleet.Parse([]byte(`{"host":"x"}`), time.Now())}
-	if all = fleet.Readable(all); len(all) != 1 || all[0].ID != p.ID {
+	ahead := p
+	ahead.ID[0]++
+	all = append(all, fleet.Parse(ahead.Record(), time.Now().Add(2*time.Hour)), fleet.Parse(p.Record(), time.UnixMicro(math.MaxInt64)))
+	if all = fleet.Readable(all, time.Now()); len(all) != 1 || all[0].ID != p.ID {
 		t.Errorf("%+v", all)
 	}
 }

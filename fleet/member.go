@@ -18,6 +18,7 @@ type State string
 const (
 	Up       State = "up"       // its lease is live
 	Draining State = "draining" // it is up, and takes nothing new
+	Silent   State = "silent"   // its lease is live, but it has not reported for three minutes: it is stopped, or hangs
 	Gone     State = "gone"     // its lease is not live, and it has not said that it ended: it died, or is cut off
 	Ended    State = "ended"    // it said that it ends
 )
@@ -30,14 +31,18 @@ type Member struct {
 	Heard time.Time `json:"heard"`
 }
 
-// Alive reports whether the process is up, draining or not.
-func (m Member) Alive() bool { return m.State == Up || m.State == Draining }
+// Alive reports whether the process holds its lease.
+func (m Member) Alive() bool { return m.State == Up || m.State == Draining || m.State == Silent }
 
 // A Census is the members of a fleet at an instant of the store's clock, the latest to report first.
 type Census struct {
 	Now     time.Time
 	Members []Member
 }
+
+// silentAfter is how long a process has not reported that is silent. A directory's locks are the kernel's: they last
+// as long as a process does, also while it is stopped.
+const silentAfter = 3 * Every
 
 // mostKeys bounds how many leases one request reads.
 const mostKeys = 500
@@ -53,7 +58,7 @@ func Read(ctx context.Context, s Store, leases lease.Store) (c Census, err error
 	under := map[lease.Key][]*Member{}
 	for i, p := range all {
 		m := &c.Members[i]
-		if *m = (Member{Process: p, State: Ended, Heard: p.Seen}); !p.Ended {
+		if *m = (Member{Process: p, State: Ended, Heard: latest(p.Seen, p.Since)}); !p.Ended {
 			m.State = Gone
 			under[p.Lease.Key] = append(under[p.Lease.Key], m)
 		}
@@ -80,6 +85,8 @@ func (m *Member) see(r lease.Record, now time.Time) {
 	m.Heard = latest(m.Heard, r.Renewed)
 	switch {
 	case !r.Expires.After(now):
+	case now.Sub(m.Seen) > silentAfter:
+		m.State, m.Heard = Silent, m.Seen
 	case m.Draining:
 		m.State = Draining
 	default:
@@ -89,7 +96,8 @@ func (m *Member) see(r lease.Record, now time.Time) {
 
 // Service is who does some work: serves an app, or works a queue.
 type Service struct {
-	// Up take new work, and Last is the one of the others that was heard of last; nil: there was none for a day.
+	// Up are those that take new work. Last is the one of the others that was heard of last, one that drains before
+	// all others; nil: there was none for a day.
 	Up   []Member
 	Last *Member
 }
@@ -99,7 +107,7 @@ func (c Census) Serving(app string) Service {
 	return c.service(func(p Process) bool { return p.App == app && app != "" })
 }
 
-// Working returns who works a queue. Who works more queues than its record has room for may be left out.
+// Working returns who works a queue. A worker with more queues than fit on record may be left out.
 func (c Census) Working(queue string) Service {
 	return c.service(func(p Process) bool { return slices.Contains(p.Queues, queue) })
 }
@@ -110,7 +118,7 @@ func (c Census) service(of func(Process) bool) (s Service) {
 		case !of(m.Process):
 		case m.State == Up:
 			s.Up = append(s.Up, m)
-		case s.Last == nil || m.Heard.After(s.Last.Heard):
+		case s.Last == nil || m.State == Draining || s.Last.State != Draining && m.Heard.After(s.Last.Heard):
 			s.Last = &c.Members[i]
 		}
 	}
@@ -118,7 +126,8 @@ func (c Census) service(of func(Process) bool) (s Service) {
 }
 
 // Current returns the members without those that ended, and without those that are gone and that another process has
-// replaced: one of the same host that does the same, and began after they were heard of last. Each replaces one at most.
+// replaced: one of the same host that does the same, and began after they were heard of last. Each replaces one at
+// most.
 func (c Census) Current() (all []Member) {
 	type place struct{ host, app, queues string }
 	of := map[place][]Member{}

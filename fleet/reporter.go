@@ -29,8 +29,8 @@ type ReporterOptions struct {
 	// Store keeps the record; nil: there is none.
 	Store  Store
 	Keeper *lease.Keeper
-	// Describe describes the process as it is now. An error puts the report off. The Reporter fills in ID, Version,
-	// ClockOffset, Since and Seen.
+	// Describe describes the process as it is now; the Reporter fills in ID, Version, ClockOffset, Since and Seen.
+	// After an error the report is tried again soon.
 	Describe func(ctx context.Context) (Process, error)
 	// TimeOfDay is this host's clock, for ClockOffset; nil: that is unknown.
 	TimeOfDay func() time.Time
@@ -99,18 +99,21 @@ func (r *Reporter) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := r.o.Keeper.Now(bounded)
-	if err != nil {
-		return err
+	r.mu.Lock()
+	since := r.last.Since
+	r.mu.Unlock()
+	if since.IsZero() {
+		now, err := r.o.Keeper.Now(bounded)
+		if err != nil {
+			return err
+		}
+		since = now.UTC().Truncate(time.Microsecond)
 	}
 	if d, ok := Offset(r.o.Keeper, r.o.TimeOfDay); ok {
 		p.ClockOffset = &d
 	}
 	r.mu.Lock()
-	p.ID, p.Version, p.Since = r.last.ID, r.last.Version, r.last.Since
-	if p.Since.IsZero() {
-		p.Since = now.UTC().Truncate(time.Microsecond)
-	}
+	p.ID, p.Version, p.Since = r.last.ID, r.last.Version, since
 	r.last = p
 	r.mu.Unlock()
 	return r.send(ctx, p, r.o.Keeper.Margin().RPCTimeout)

@@ -92,7 +92,7 @@ type Worker struct {
 	told  *listener
 	brake brake.Brake // on while nothing can be started here
 
-	presence *fleet.Reporter
+	presence *fleet.Reporter // of this Run
 	ref      atomic.Pointer[lease.Ref] // under which it works; nil: under none yet
 	draining atomic.Bool
 }
@@ -140,9 +140,7 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 		o.Keep = Retention
 	}
 	log := aside.Logger(o.Log)
-	w := &Worker{o: o, log: log, told: newListener(o.Listen, log)}
-	w.presence = fleet.NewReporter(fleet.ReporterOptions{Store: o.Fleet, Keeper: o.Keeper, Describe: w.describe, TimeOfDay: clock.System.Wall, Log: log})
-	return w, nil
+	return &Worker{o: o, log: log, told: newListener(o.Listen, log)}, nil
 }
 
 // errIdle is returned for a worker that works under no lease yet.
@@ -159,6 +157,9 @@ func (w *Worker) describe(context.Context) (fleet.Process, error) {
 
 // keepPresent keeps the worker on record until the returned function is called.
 func (w *Worker) keepPresent(ctx context.Context) (end func()) {
+	w.draining.Store(false)
+	w.ref.Store(nil)
+	w.presence = fleet.NewReporter(fleet.ReporterOptions{Store: w.o.Fleet, Keeper: w.o.Keeper, Describe: w.describe, TimeOfDay: clock.System.Wall, Log: w.log})
 	present, leave := context.WithCancel(context.WithoutCancel(ctx))
 	told := context.AfterFunc(ctx, func() {
 		w.draining.Store(true)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -132,8 +134,11 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	}
 	leave()
 	presence.Wait()
-	defer s.presence.End(ctx)
-	return s.b.Book.Release(ctx)
+	err := s.b.Book.Release(ctx)
+	if !errors.Is(err, lease.ErrUnavailable) { // else the store would not hear it
+		s.presence.End(ctx)
+	}
+	return err
 }
 
 // Hurry ends a drain early: work that still runs is told to stop.

@@ -56,5 +56,6 @@ func (f processes) Processes(ctx context.Context) (all []fleet.Process, now time
 		}
 		return p, err
 	}, sqlProcesses, fleet.Most)
-	return fleet.Readable(kept), instantNow().time(), err
+	now = instantNow().time()
+	return fleet.Readable(kept, now), now, err
 }

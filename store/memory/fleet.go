@@ -59,5 +59,5 @@ func (f processes) Processes(ctx context.Context) (all []fleet.Process, now time
 		}
 		return now
 	})
-	return fleet.Readable(all), now, err
+	return fleet.Readable(all, now), now, err
 }

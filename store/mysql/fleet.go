@@ -22,9 +22,7 @@ func (f processes) Report(ctx context.Context, p fleet.Process) error {
 		return fmt.Errorf("report a process: %w", err)
 	}
 	if before, some := fleet.Forget(instant(now), instant(oldest), instant(crowded)); some {
-		if err := f.forget(ctx, micros(before)); err != nil {
-			return fmt.Errorf("forget processes: %w", err)
-		}
+		_ = f.forget(ctx, micros(before)) // the record is kept, whatever becomes of old ones: the next report tries again
 	}
 	return nil
 }
@@ -51,5 +49,5 @@ func (f processes) Processes(ctx context.Context) (all []fleet.Process, now time
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("list processes: %w", err)
 	}
-	return fleet.Readable(all), instant(us), nil
+	return fleet.Readable(all, instant(us)), instant(us), nil
 }

@@ -25,7 +25,8 @@ func (f processes) Report(ctx context.Context, p fleet.Process) error {
 		return err
 	}
 	if before, some := fleet.Forget(instant(now), instant(oldest), instant(crowded)); some {
-		return f.db.run(ctx, "forget processes", do(sqlFleet()[2], f.ns, micros(before), fleet.Step))
+		// The record is kept, whatever becomes of old ones: the next report tries again.
+		_ = f.db.run(ctx, "forget processes", do(sqlFleet()[2], f.ns, micros(before), fleet.Step))
 	}
 	return nil
 }
@@ -43,5 +44,5 @@ func (f processes) Processes(ctx context.Context) (all []fleet.Process, now time
 		}
 		return err
 	}))
-	return fleet.Readable(all), now, err
+	return fleet.Readable(all, now), now, err
 }

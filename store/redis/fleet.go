@@ -18,9 +18,10 @@ func (f processes) Report(ctx context.Context, p fleet.Process) error {
 		return err
 	}
 	if before, some := fleet.Forget(r.time(0), r.time(1), r.time(2)); some && r.int(1) > 0 {
-		_, err = f.run(ctx, "forget processes", forgetProcessesScript, append(f.newArgs(2), micros(before), fleet.Step))
+		// The record is kept, whatever becomes of old ones: the next report tries again.
+		_, _ = f.run(ctx, "forget processes", forgetProcessesScript, append(f.newArgs(2), micros(before), fleet.Step))
 	}
-	return err
+	return nil
 }
 
 // Processes reads the index, and then the records in batches.
@@ -48,5 +49,5 @@ func (f processes) Processes(ctx context.Context) (all []fleet.Process, now time
 		}
 		return nil
 	})
-	return fleet.Readable(all), at.UTC(), err
+	return fleet.Readable(all, at), at.UTC(), err
 }

@@ -301,7 +301,6 @@ func (y *yard) reading() {
 	})
 }
 
-// pruning comes to an end, and past what must stay: that keeps nothing else from being forgotten.
 // processes are a crowd, most of which have been silent for long.
 func (y *yard) processes() {
 	ctx := context.WithoutCancel(y.Context())
@@ -321,6 +320,7 @@ func (y *yard) processes() {
 	}
 }
 
+// pruning comes to an end, and past what must stay: that keeps nothing else from being forgotten.
 func (y *yard) pruning() {
 	ctx := context.WithoutCancel(y.Context())
 	y.step("outputs of a job", 2*history.Step, 2, func() { _, err := y.s.History.PruneOutputs(ctx, "own/busy", 1000); y.must(err) })

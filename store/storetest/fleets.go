@@ -65,7 +65,7 @@ func keepProcess(w *world) {
 	}
 	w.report(long)
 	for _, p := range w.processes() {
-		if p.ID == long.ID && (len(p.Host) != 255 || len(p.Queues) < 50 || len(p.Queues)+p.MoreQueues != 5000) {
+		if p.ID == long.ID && (len(p.Host) != 128 || len(p.Queues) < 50 || len(p.Queues)+p.MoreQueues != 5000) {
 			w.Errorf("a host of %d bytes, %d queues and %d more", len(p.Host), len(p.Queues), p.MoreQueues)
 		}
 	}
@@ -138,7 +138,7 @@ func forgetCrowd(w *world) {
 	})
 	for i, host := range []string{"late", "silent"} {
 		p := reporter(host)
-		p.Seen = now.Add(-time.Minute - time.Duration(i)*fleet.Silent)
+		p.Seen = now.Add(-time.Minute - time.Duration(i)*fleet.Patience)
 		w.report(p)
 	}
 	w.report(reporter("up"))

@@ -115,6 +115,6 @@ func TestExplainADueTickByWhoIsUp(t *testing.T) {
 		p := w.dibs("explain", "app/soon", "-o", "json")
 		p.wait(patience)
 		last = p.stdout()
-		return strings.Contains(last, "no server that serves app is up since") && strings.Contains(last, `"last_server"`)
+		return strings.Contains(last, "no server that serves app has been up since") && strings.Contains(last, `"last_server"`)
 	}, func() string { return "explain says that none is up: " + last })
 }

@@ -230,7 +230,7 @@ CREATE TABLE dibs.processes (
   seen   bigint NOT NULL,
   record bytea NOT NULL,
   PRIMARY KEY (id, ns)
-) WITH (fillfactor = 70);
+);
 CREATE INDEX processes_recent ON dibs.processes ((ns || ''), seen, id);
 
 -- Where the last step of pruning ended, among rows that are old and have to stay. Without a row the next step begins

@@ -151,8 +151,7 @@ func rootOf(parts []rootPart) *cobra.Command {
 run happens on exactly one of them, and jobs that must not overlap never do. It
 coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 		Example: `  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
-  dibs serve jobs.yaml
-  dibs history invoices`,
+  dibs serve jobs.yaml`,
 		Version:       version(),
 		SilenceErrors: true, SilenceUsage: true,
 	}

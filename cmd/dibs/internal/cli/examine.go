@@ -197,21 +197,22 @@ func (x *examination) register(ctx context.Context, p *opened, where string, sco
 		x.found(doctor.Unusable(where, fmt.Errorf("its registered jobs cannot be read: %w", err)))
 		return
 	}
+	known = mirror.Own(known)
 	for _, s := range scopes {
-		x.registered[s] = mirror.Own(known)
+		x.registered[s] = known
 	}
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
 		x.found(doctor.Unusable(where, fmt.Errorf("its clock cannot be read: %w", err)))
 		return
 	}
-	x.found(doctor.Ahead(where, mirror.Own(known), now)...)
+	x.found(doctor.Ahead(where, known, now)...)
 	switch c, err := census(ctx, p); {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:
 		x.found(doctor.Unusable(where, err))
 	default:
-		x.found(doctor.Fleet(where, c, mirror.Own(known))...)
+		x.found(doctor.Fleet(where, c, known)...)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
@@ -204,21 +205,18 @@ func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained
 				return x, err
 			}
 		}
-		if x.Account = explain.Decide(f); x.Outcome == explain.Due {
-			return x.withServers(ctx, p)
-		}
+		x.Account = explain.Decide(f)
 		x.Runs, x.Again = recordsOf(x.Account.Runs), recordsOf(x.Account.Again)
+		if x.Outcome == explain.Due {
+			x.withServers(p.censusOrSay(ctx, e))
+		}
 		return x, nil
 	}
 	return x, err
 }
 
 // withServers adds who serves the app of a tick that nobody has claimed yet.
-func (x explained) withServers(ctx context.Context, p *opened) (explained, error) {
-	c, err := census(ctx, p)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return x, nil
-	}
+func (x *explained) withServers(c fleet.Census) {
 	x.Serving = c.Serving(appOf(x.Job))
 	for _, m := range x.Serving.Up {
 		x.Servers = append(x.Servers, viewMember(m))
@@ -227,7 +225,6 @@ func (x explained) withServers(ctx context.Context, p *opened) (explained, error
 		last := viewMember(*m)
 		x.LastServer = &last
 	}
-	return x, err
 }
 
 // gather reads what a place knows of the job, whatever way it is written.

@@ -95,7 +95,7 @@ func words(a explain.Account) []string {
 // unclaimed says of a due tick who may claim it.
 func (w *wording) unclaimed() {
 	app, still := appOf(w.Job), fmt.Sprintf("until %s it can still start, and after that it is missed", w.at(w.StartBy))
-	switch none := unserved(app, w.Serving); {
+	switch none, _ := unserved(app, w.Serving); {
 	case len(w.Serving.Up) > 0:
 		w.say("Nobody has claimed it yet. A server that is up (%s) claims it soon; %s.", hostsOf(w.Serving.Up), still)
 	case none != "":
@@ -103,7 +103,7 @@ func (w *wording) unclaimed() {
 	case app == "":
 		w.say("Nobody has claimed it yet. The dibs run of its crontab does; %s.", still)
 	default:
-		w.say("Nobody has claimed it, and no server of %s was up in the last day. If cron, systemd or Kubernetes fires it, look there; %s.", app, still)
+		w.say("Nobody has claimed it, and no server of %s is on record. If cron, systemd or Kubernetes fires it, look there; %s.", app, still)
 	}
 }
 

@@ -72,7 +72,7 @@ type jobRecord struct {
 	Last       *lastTick   `json:"last,omitempty"`
 	Pause      *tick.Pause `json:"pause,omitempty"`
 	Removed    time.Time   `json:"removed,omitzero"`
-	// Unserved is when a server of its app was heard of last, if none takes new work.
+	// Unserved is when a server of its app was heard of last, if none is up.
 	Unserved time.Time   `json:"unserved_since,omitzero"`
 	Policy   *job.Policy `json:"-"`
 
@@ -109,11 +109,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := census(ctx, p)
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	services := servicesOf(c)
+	services := servicesOf(p.censusOrSay(ctx, e))
 	records := []jobRecord{}
 	for _, j := range known {
 		if o.one && j.Name != o.name || !o.all && !j.Removed.IsZero() {
@@ -123,8 +119,8 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 		if err != nil {
 			return err
 		}
-		if s := services(appOf(j.Name)); r.State != "removed" && len(s.Up) == 0 && s.Last != nil {
-			r.Unserved, r.unserved = s.Last.Heard, unserved(appOf(j.Name), s)
+		if r.State != "removed" {
+			r.unserved, r.Unserved = unserved(appOf(j.Name), services(appOf(j.Name)))
 		}
 		records = append(records, r)
 	}
@@ -210,8 +206,11 @@ func listJobs(e env, records []jobRecord) error {
 				state += " until " + stampOf(r.Pause.Until)
 			}
 		}
-		if r.unserved != "" {
+		switch {
+		case !r.Unserved.IsZero():
 			state += ", unserved since " + stampOf(r.Unserved)
+		case r.unserved != "":
+			state += ", its server is draining"
 		}
 		if r.ahead != "" {
 			state += ", settled ahead of the store's clock"

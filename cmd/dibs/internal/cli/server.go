@@ -47,7 +47,7 @@ func newServerList(e env) *cobra.Command {
 // memberView is a process as it is shown; its form is stable.
 type memberView struct {
 	ID         string   `json:"id"`
-	State      string   `json:"state"` // up, draining, gone, ended
+	State      string   `json:"state"` // up, draining, silent, gone, ended
 	Host       string   `json:"host"`
 	PID        int      `json:"pid"`
 	Version    string   `json:"version,omitempty"`
@@ -82,6 +82,15 @@ func census(ctx context.Context, p *opened) (fleet.Census, error) {
 		return c, fmt.Errorf("read which servers and workers there are: %w", err)
 	}
 	return c, nil
+}
+
+// censusOrSay is census for an answer that can do without.
+func (p *opened) censusOrSay(ctx context.Context, e env) fleet.Census {
+	c, err := census(ctx, p)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		fmt.Fprintf(e.stderr, "dibs: %v\n", err)
+	}
+	return c
 }
 
 func runServerList(ctx context.Context, e env, o serverListOptions) error {
@@ -121,8 +130,8 @@ func runServerList(ctx context.Context, e env, o serverListOptions) error {
 
 func memberState(m fleet.Member) string {
 	switch m.State {
-	case fleet.Gone:
-		return "gone since " + stampOf(m.Heard)
+	case fleet.Gone, fleet.Silent:
+		return string(m.State) + " since " + stampOf(m.Heard)
 	case fleet.Ended:
 		return "ended at " + stampOf(m.Heard)
 	}
@@ -153,19 +162,17 @@ func clockWords(offset *time.Duration) string {
 	return offset.Round(100*time.Millisecond).String() + " ahead"
 }
 
-// unserved says since when no server serves an app that one served within the last day; "": one does, or none did.
-func unserved(app string, s fleet.Service) string {
-	if len(s.Up) > 0 || s.Last == nil {
-		return ""
+// unserved says since when no server serves an app that one served within the last day; "": one does, or none did. The
+// instant is zero while one drains.
+func unserved(app string, s fleet.Service) (text string, since time.Time) {
+	switch {
+	case len(s.Up) > 0 || s.Last == nil:
+		return "", time.Time{}
+	case s.Last.State == fleet.Draining:
+		return fmt.Sprintf("no server that serves %s takes new work (%s:%d is draining)", app, s.Last.Host, s.Last.PID), time.Time{}
 	}
-	was := fmt.Sprintf("%s:%d was the last", s.Last.Host, s.Last.PID)
-	switch s.Last.State {
-	case fleet.Draining:
-		return fmt.Sprintf("no server that serves %s takes new work (%s:%d is draining)", app, s.Last.Host, s.Last.PID)
-	case fleet.Ended:
-		was += ", and ended"
-	}
-	return fmt.Sprintf("no server that serves %s is up since %s (%s)", app, stampOf(s.Last.Heard), was)
+	how := map[fleet.State]string{fleet.Ended: ", and ended", fleet.Silent: ", and is silent"}[s.Last.State]
+	return fmt.Sprintf("no server that serves %s has been up since %s (%s:%d was the last%s)", app, stampOf(s.Last.Heard), s.Last.Host, s.Last.PID, how), s.Last.Heard
 }
 
 // servicesOf returns a function that says who serves an app: there may be very many jobs, and few apps.

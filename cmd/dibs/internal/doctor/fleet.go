@@ -18,7 +18,7 @@ func Fleet(where string, c fleet.Census, jobs []tick.Job) (all []Finding) {
 	for _, m := range c.Current() {
 		at := fmt.Sprintf("%s:%d", m.Host, m.PID)
 		switch {
-		case m.State == fleet.Gone:
+		case m.State == fleet.Gone || m.State == fleet.Silent:
 			gone = append(gone, at+" since "+stamp(m.Heard))
 		case m.ClockOffset != nil && m.ClockOffset.Abs() > fleet.ClockBound:
 			off = append(off, fmt.Sprintf("%s by %s", at, m.ClockOffset.Round(100*time.Millisecond)))
@@ -26,7 +26,7 @@ func Fleet(where string, c fleet.Census, jobs []tick.Job) (all []Finding) {
 	}
 	if len(gone) > 0 {
 		all = append(all, found(Warning, "server-gone", where, "Start it again, or look for what killed it; after a day it is forgotten. `dibs server list` shows all.",
-			"%s died or %s cut off: %s.", counted(len(gone), "server or worker", "servers or workers"), isAre(len(gone)), some(gone)))
+			"%s died, or cannot reach the store, or %s stopped: %s.", counted(len(gone), "server or worker", "servers or workers"), isAre(len(gone)), some(gone)))
 	}
 	if len(off) > 0 {
 		all = append(all, found(Warning, "fleet-clock", where, "Let chrony, systemd-timesyncd or the host of the virtual machine set the clock.",
@@ -51,12 +51,19 @@ func unserved(where string, c fleet.Census, jobs []tick.Job) (all []Finding) {
 	slices.Sort(apps)
 	for _, app := range apps {
 		s := c.Serving(app)
-		if len(s.Up) > 0 || s.Last == nil || s.Last.State == fleet.Draining {
+		if len(s.Up) > 0 || s.Last == nil {
 			continue
 		}
-		all = append(all, found(Error, "app-unserved", where, "Start dibs serve (or the program) of this app on a server. If it is gone for good, remove its jobs: dibs job forget.",
-			"Nobody serves %s, with %s: its last server, %s:%d, was heard of at %s. Its ticks are missed.", app,
-			counted(count[app], "job", "jobs"), s.Last.Host, s.Last.PID, stamp(s.Last.Heard)))
+		const cure = "Start dibs serve (or the program) of this app on a server. If something else fires its jobs now (cron, systemd, Kubernetes), a day later this is over."
+		how, severity := "was heard of at "+stamp(s.Last.Heard), Error
+		switch s.Last.State {
+		case fleet.Draining:
+			how, severity = "is draining", Warning
+		case fleet.Ended:
+			how, severity = "ended at "+stamp(s.Last.Heard), Warning
+		}
+		all = append(all, found(severity, "app-unserved", where, cure, "Nobody serves %s, with %s: its last server, %s:%d, %s.", app,
+			counted(count[app], "job", "jobs"), s.Last.Host, s.Last.PID, how))
 	}
 	return all
 }
