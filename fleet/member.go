@@ -127,7 +127,7 @@ func (c Census) service(of func(Process) bool) (s Service) {
 
 // Current returns the members without those that ended, and without those that are gone and that another process has
 // replaced: one of the same host that does the same, and began after they were heard of last. Each replaces one at
-// most.
+// most. (Who began within a heartbeat before another one died is taken for its successor.)
 func (c Census) Current() (all []Member) {
 	type place struct{ host, app, queues string }
 	of := map[place][]Member{}

@@ -18,6 +18,8 @@ type member struct {
 	Jobs       int
 	Queues     []string
 	Offset     *float64 `json:"clock_offset_seconds"`
+	// A process that began after another one was heard of last may have replaced it.
+	Since, Heard time.Time
 }
 
 // members waits until the processes on record satisfy ok.
@@ -68,6 +70,10 @@ func TestWhoServesAndWorksIsOnRecord(t *testing.T) {
 		w.members("the worker ended", func(by map[int]member) bool { return by[pid(worker)].State == "ended" }, "--all")
 		w.members("who ended is not listed", func(by map[int]member) bool { return len(by) == 2 })
 
+		w.members("both were heard of since both are there", func(by map[int]member) bool {
+			a, b := by[pid(first)], by[pid(fast)]
+			return a.Heard.After(b.Since) && b.Heard.After(a.Since)
+		})
 		first.signal(syscall.SIGKILL)
 		w.members("the dead one is gone", func(by map[int]member) bool { return by[pid(first)].State == "gone" && by[pid(fast)].State == "up" })
 		if text := w.must("job", "list"); strings.Contains(text, "unserved") {
