@@ -92,7 +92,7 @@ type Worker struct {
 	told  *listener
 	brake brake.Brake // on while nothing can be started here
 
-	presence *fleet.Reporter // of this Run
+	presence *fleet.Reporter           // of this Run
 	ref      atomic.Pointer[lease.Ref] // under which it works; nil: under none yet
 	draining atomic.Bool
 }
