@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,10 +22,12 @@ type process struct {
 	*fleet.Reporter
 	t      *testing.T
 	keeper *lease.Keeper
+	stop   func()
+
+	mu     sync.Mutex // virtual time orders nothing: the reporter reads what a test changes
 	lease  *lease.Lease
 	is     fleet.Process
 	refuse error
-	stop   func()
 }
 
 // report starts a process, whose clock is fast by so much.
@@ -39,6 +42,8 @@ func report(t *testing.T, b *memory.Backend, is fleet.Process, fast time.Duratio
 	p.take()
 	p.Reporter = fleet.NewReporter(fleet.ReporterOptions{Store: s.Fleet, Keeper: k, TimeOfDay: c.Wall, Log: slog.New(slog.DiscardHandler),
 		Describe: func(context.Context) (fleet.Process, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			is := p.is
 			is.Lease = p.lease.Ref()
 			return is, p.refuse
@@ -54,10 +59,19 @@ func report(t *testing.T, b *memory.Backend, is fleet.Process, fast time.Duratio
 
 func (p *process) take() {
 	p.t.Helper()
-	var err error
-	if p.lease, err = p.keeper.Acquire(p.t.Context(), lease.Want{Key: lease.OnceKey()}); err != nil {
+	l, err := p.keeper.Acquire(p.t.Context(), lease.Want{Key: lease.OnceKey()})
+	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lease = l
+}
+
+func (p *process) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
 }
 
 func read(t *testing.T, b *memory.Backend) fleet.Census {
@@ -84,7 +98,7 @@ func TestWhatBecameOfEachProcess(t *testing.T) {
 		b := memory.New(memory.Options{})
 		report(t, b, fleet.Process{Host: "up", App: "shop"}, 0)
 		draining := report(t, b, fleet.Process{Host: "draining", App: "shop"}, 0)
-		draining.is.Draining = true
+		draining.change(func() { draining.is.Draining = true })
 		draining.Changed()
 		ended := report(t, b, fleet.Process{Host: "ended", App: "shop"}, 0)
 		ended.stop()
@@ -199,13 +213,13 @@ func TestAReportIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
 		p := report(t, b, fleet.Process{Host: "a"}, -3*time.Second)
-		p.is.Jobs, p.refuse = 7, errors.New("not now")
+		p.change(func() { p.is.Jobs, p.refuse = 7, errors.New("not now") })
 		p.Changed()
 		synctest.Wait()
 		if got := read(t, b).Members[0]; got.Jobs != 0 || got.ClockOffset == nil || *got.ClockOffset != -3*time.Second {
 			t.Errorf("%+v", got)
 		}
-		p.refuse = nil
+		p.change(func() { p.refuse = nil })
 		time.Sleep(10 * time.Second)
 		if got := read(t, b).Members[0]; got.Jobs != 7 {
 			t.Errorf("%+v", got)
