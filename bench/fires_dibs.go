@@ -38,7 +38,8 @@ func openBackend(ctx context.Context, url, ns string, c *tally) (*scheduler.Back
 	}
 	self := holder()
 	self.Command = scheduler.ServerCommand(benchApp)
-	p := &scheduler.Backend{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History, Fleet: st.Fleet,
+	p := &scheduler.Backend{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks,
+		History: st.History, Fleet: st.Fleet,
 		Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: slog.New(slog.DiscardHandler)}
 	return p, func() { k.Close(); _ = st.Close() }, nil
 }

@@ -50,7 +50,8 @@ func sum(counts map[string]int) (n int) {
 // counted is a store whose requests are counted.
 func counted(s *store.Store, c *tally) *store.Store {
 	out := *s
-	out.Leases, out.Ticks, out.History, out.Fleet = countedLeases{s.Leases, c}, countedTicks{s.Ticks, c}, countedHistory{s.History, c}, countedFleet{s.Fleet, c}
+	out.Leases, out.Ticks = countedLeases{s.Leases, c}, countedTicks{s.Ticks, c}
+	out.History, out.Fleet = countedHistory{s.History, c}, countedFleet{s.Fleet, c}
 	return &out
 }
 

@@ -26,9 +26,9 @@ const (
 // A Member is a process of the fleet, and what became of it.
 type Member struct {
 	Process
-	State State `json:"state"`
+	State State
 	// Heard is when it was heard of last: the last renewal of its lease, or its last report.
-	Heard time.Time `json:"heard"`
+	Heard time.Time
 }
 
 // Alive reports whether the process holds its lease.
@@ -94,7 +94,7 @@ func (m *Member) see(r lease.Record, now time.Time) {
 	}
 }
 
-// Service is who does some work: serves an app, or works a queue.
+// Service is who serves an app.
 type Service struct {
 	// Up are those that take new work. Last is the one of the others that was heard of last, one that drains before
 	// all others; nil: there was none for a day.
@@ -103,19 +103,10 @@ type Service struct {
 }
 
 // Serving returns who serves an app.
-func (c Census) Serving(app string) Service {
-	return c.service(func(p Process) bool { return p.App == app && app != "" })
-}
-
-// Working returns who works a queue. A worker with more queues than fit on record may be left out.
-func (c Census) Working(queue string) Service {
-	return c.service(func(p Process) bool { return slices.Contains(p.Queues, queue) })
-}
-
-func (c Census) service(of func(Process) bool) (s Service) {
+func (c Census) Serving(app string) (s Service) {
 	for i, m := range c.Members {
 		switch {
-		case !of(m.Process):
+		case m.App != app || app == "":
 		case m.State == Up:
 			s.Up = append(s.Up, m)
 		case s.Last == nil || m.State == Draining || s.Last.State != Draining && m.Heard.After(s.Last.Heard):

@@ -245,7 +245,7 @@ func (w *world) hostWith(seed uint64, virtual clock.Clock) *host {
 	}
 	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerCommand("app")}
 	sp := &spool{}
-	p := &scheduler.Backend{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Fleet: st.Fleet, Self: self, Spool: sp,
+	p := &scheduler.Backend{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
 		TimeOfDay: virtual.Wall, Log: slog.New(slog.DiscardHandler)}
 	backend.Store(p)
 	w.t.Cleanup(k.Close)

@@ -17,8 +17,8 @@ import (
 )
 
 // The suite lets any process renew any hold, and reclaims from processes that go on living. With
-// session locks only the process that holds renews, and a dead one has no session. A sessions
-// puts that right: it has the holder renew, and ends the session of who is reclaimed from.
+// session locks only the process that holds renews, and a dead one has no session. The type
+// sessions puts that right: it has the holder renew, and ends the session of who is reclaimed from.
 type sessions struct {
 	mu        sync.Mutex
 	processes map[string][]*session // by namespace

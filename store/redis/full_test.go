@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
@@ -44,7 +45,8 @@ func TestAFullServerTakesWhatOnlyReplaces(t *testing.T) {
 		t.Fatal(started, err)
 	}
 	old := run.Record{ID: run.NewID(), Job: "old", Outcome: run.Succeeded, Started: at.Add(-time.Hour), Ended: at.Add(-time.Hour)}
-	if err := errors.Join(s.History.AppendRuns(ctx, []run.Record{old}), s.History.Output(ctx, old.ID, []byte("out"))); err != nil {
+	known := fleet.Process{ID: lease.NewNonce()}
+	if err := errors.Join(s.History.AppendRuns(ctx, []run.Record{old}), s.History.Output(ctx, old.ID, []byte("out")), s.Fleet.Report(ctx, known)); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, c)
@@ -54,7 +56,8 @@ func TestAFullServerTakesWhatOnlyReplaces(t *testing.T) {
 			_, err := s.Leases.Acquire(ctx, []lease.AcquireRequest{request("new")})
 			return err
 		},
-		"an output": func() error { return s.History.Output(ctx, rec.ID, []byte("out")) },
+		"an output":       func() error { return s.History.Output(ctx, rec.ID, []byte("out")) },
+		"another process": func() error { return s.Fleet.Report(ctx, fleet.Process{ID: lease.NewNonce()}) },
 	}
 	for what, do := range full {
 		if err := do(); !errors.Is(err, lease.ErrUnavailable) {
@@ -81,6 +84,9 @@ func TestAFullServerTakesWhatOnlyReplaces(t *testing.T) {
 	}
 	if r, err := s.Leases.Release(ctx, []lease.Ref{asked.Ref()}); err != nil || r.Answers[0].Status != lease.OK {
 		t.Errorf("release: %+v, %v", r.Answers, err)
+	}
+	if err := s.Fleet.Report(ctx, known); err != nil {
+		t.Errorf("report a process that is on record: %v", err)
 	}
 	n, more, err := s.History.Prune(ctx, at)
 	if n != 1 || more || err != nil {

@@ -5,9 +5,11 @@
 local processes = prefix .. 'processes'
 local oldest = call('ZRANGE', processes, 0, 0, 'WITHSCORES')
 local crowded = call('ZREVRANGE', processes, ARGV[4], ARGV[4], 'WITHSCORES')
+local again = call('ZSCORE', processes, ARGV[1])
 plan('HSET', prefix .. 'process', ARGV[1], ARGV[3])
 local seen = ARGV[2]
 if seen == '0' or tonumber(seen) > now then seen = now_text end
 plan('ZADD', processes, seen, ARGV[1])
+if again then in_place() end -- so a server that is full still keeps who is there
 write_planned()
 return {now, num(oldest[2]), num(crowded[2])}

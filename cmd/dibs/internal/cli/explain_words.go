@@ -103,7 +103,8 @@ func (w *wording) unclaimed() {
 	case app == "":
 		w.say("Nobody has claimed it yet. The dibs run of its crontab does; %s.", still)
 	default:
-		w.say("Nobody has claimed it, and no server of %s is on record. If cron, systemd or Kubernetes fires it, look there; %s.", app, still)
+		w.say("Nobody has claimed it, and no server of %s is on record; %s.", app, still)
+		w.say("If cron, systemd or Kubernetes fires the job, look there.")
 	}
 }
 
