@@ -165,6 +165,11 @@ func (h countedHistory) Latest(ctx context.Context, jobs []string, n int) ([][]r
 	return h.Store.Latest(ctx, jobs, n)
 }
 
+func (h countedHistory) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	h.c.count("latest ticks", len(jobs))
+	return h.Store.LatestTicks(ctx, jobs, n)
+}
+
 func (h countedHistory) Prune(ctx context.Context, before time.Time) (int, bool, error) {
 	h.c.count("prune", 1)
 	return h.Store.Prune(ctx, before)

@@ -29,6 +29,9 @@ type Member struct {
 	State State
 	// Heard is when it was heard of last: the last renewal of its lease, or its last report.
 	Heard time.Time
+	// Regained is when it got the lease that it has, if it lost an earlier one: the store was away or forgot
+	// everything, or the process was cut off, or stopped. Zero: it has had one since it began.
+	Regained time.Time
 }
 
 // Alive reports whether the process holds its lease.
@@ -43,6 +46,10 @@ type Census struct {
 // silentAfter is how long a process has not reported that is silent. A directory's locks are the kernel's: they last
 // as long as a process does, also while it is stopped.
 const silentAfter = 3 * Every
+
+// beginning is how long after Since a process gets its first lease at the latest: Since is measured by the store's
+// clock from afar.
+const beginning = 5 * time.Second
 
 // mostKeys bounds how many leases one request reads.
 const mostKeys = 500
@@ -83,6 +90,9 @@ func (m *Member) see(r lease.Record, now time.Time) {
 		return
 	}
 	m.Heard = latest(m.Heard, r.Renewed)
+	if r.Acquired.After(m.Since.Add(beginning)) {
+		m.Regained = r.Acquired
+	}
 	switch {
 	case !r.Expires.After(now):
 	case now.Sub(m.Seen) > silentAfter:

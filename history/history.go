@@ -42,6 +42,10 @@ type Store interface {
 	// the same time share one call. Any number of jobs is allowed; n is 1 to 100.
 	Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error)
 
+	// LatestTicks returns the n latest rows of ticks of each job, as Ticks does for one: answer i for job i. Any
+	// number of jobs is allowed; n is 1 to 100.
+	LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error)
+
 	// AppendRuns adds finished runs without a tick that were recorded elsewhere first (the embedded directory's
 	// journal, a host's spool). By run id, it inserts a run or ignores it.
 	AppendRuns(ctx context.Context, runs []run.Record) error

@@ -146,6 +146,19 @@ func AppOf(job string) string {
 	return app
 }
 
+// PerJob returns the rows of each job, in the order in which they came: answer i for job i.
+func PerJob(rows []Tick, jobs []string) [][]Tick {
+	of := map[string][]Tick{}
+	for _, t := range rows {
+		of[t.Job] = append(of[t.Job], t)
+	}
+	all := make([][]Tick, len(jobs))
+	for i, job := range jobs {
+		all[i] = of[job]
+	}
+	return all
+}
+
 // A JobQuery selects registered jobs, by name.
 type JobQuery struct {
 	// Names are exact, at most MaxRows. None: Prefix is how names begin ("": all).

@@ -25,6 +25,8 @@ var (
 	sqlTicks string
 	//go:embed queries/ticks_of.sql
 	sqlTicksOf string
+	//go:embed queries/ticks_latest.sql
+	sqlTicksLatest string
 	//go:embed queries/runs.sql
 	sqlRuns string
 	//go:embed queries/runs_of.sql
@@ -160,6 +162,10 @@ func (h *histories) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, er
 	if q.Job != "" {
 		text, args = sqlTicksOf, append(args, q.Job)
 	}
+	return h.ticks(ctx, text, args...)
+}
+
+func (h *histories) ticks(ctx context.Context, text string, args ...any) ([]tick.Tick, error) {
 	rows, err := ask(ctx, h.db, readTick, text, args...)
 	if err != nil {
 		return nil, err
@@ -213,6 +219,18 @@ func (h *histories) Latest(ctx context.Context, jobs []string, n int) ([][]run.R
 	}
 	if err != nil {
 		return nil, err
+	}
+	return found, nil
+}
+
+// LatestTicks fulfils history.Store.
+func (h *histories) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	found := make([][]tick.Tick, len(jobs))
+	for i, job := range jobs {
+		var err error
+		if found[i], err = h.ticks(ctx, sqlTicksLatest, job, n); err != nil {
+			return nil, err
+		}
 	}
 	return found, nil
 }

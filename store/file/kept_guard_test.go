@@ -166,6 +166,7 @@ func TestEachStepOnTicksIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	step("the latest of jobs that have none", 1, func() { _, err := h.Latest(ctx, names[:3], 10); must(err) })
+	step("the latest ticks of jobs that have none", 1, func() { _, err := h.LatestTicks(ctx, names[:3], 10); must(err) })
 	step("events of a job that has none", 1, func() { _, err := h.Events(ctx, history.Query{Job: "own/none"}); must(err) })
 	step("events of a run", 1, func() { _, err := h.Events(ctx, history.Query{RunID: "r7"}); must(err) })
 	step("events", 100, func() { _, err := h.Events(ctx, history.Query{}); must(err) })

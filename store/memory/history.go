@@ -123,6 +123,19 @@ func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 	})
 }
 
+func (h told) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	return step(ctx, h.b, func(now time.Time) [][]tick.Tick {
+		return each(jobs, now, func(job string, _ time.Time) (found []tick.Tick) {
+			if l := h.b.ticks[job]; l != nil {
+				for _, t := range l.latest(history.Query{Limit: n}) {
+					found = append(found, h.b.told(t, now))
+				}
+			}
+			return found
+		})
+	})
+}
+
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	runs = bounds.Of(runs)
 	_, err := step(ctx, h.b, func(time.Time) any {

@@ -103,21 +103,32 @@ func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 
 // Latest reads the latest runs of each job.
 func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
-	found := make([][]run.Record, len(jobs))
 	from, to := window(history.Query{})
+	return latest(ctx, h, jobs, "latest runs", scanRun, func(p *packet, job []byte) {
+		p.add("run-history", h.ns, job, job, []byte{}, []byte{}, from, to, n)
+	})
+}
+
+// LatestTicks reads the latest ticks of each job.
+func (h told) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	return latest(ctx, h, jobs, "latest ticks", scanTick, func(p *packet, job []byte) { p.add("latest-ticks", h.ns, job, n) })
+}
+
+// latest reads rows of each job by a statement that add adds.
+func latest[T any](ctx context.Context, h told, jobs []string, what string, scan func(*sql.Rows) (T, error), add func(*packet, []byte)) ([][]T, error) {
+	found := make([][]T, len(jobs))
 	for chunk := range slices.Chunk(indices(jobs), mostTicks) {
 		p, readers := new(packet).add("clock"), make([]reader, 0, len(chunk))
 		for _, i := range chunk {
-			job := []byte(jobs[i])
-			p.add("run-history", h.ns, job, job, []byte{}, []byte{}, from, to, n)
+			add(p, []byte(jobs[i]))
 			readers = append(readers, func(r *sql.Rows) error {
-				rec, err := scanRun(r)
-				found[i] = append(found[i], rec)
+				row, err := scan(r)
+				found[i] = append(found[i], row)
 				return err
 			})
 		}
 		if err := h.run(ctx, p, readers...); err != nil {
-			return nil, fmt.Errorf("latest runs: %w", err)
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	return found, nil

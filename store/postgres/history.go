@@ -110,7 +110,20 @@ func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 	return found, nil
 }
 
-// mostJobs bounds how many jobs one statement reads the runs of.
+// LatestTicks reads the latest ticks of many jobs, mostJobs at a time.
+func (h told) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	var rows []tick.Tick
+	names := slices.Compact(slices.Sorted(slices.Values(jobs)))
+	for part := range slices.Chunk(names, mostJobs) {
+		err := h.db.run(ctx, "latest ticks", do(sqlHistory()[12], h.ns, column(part, func(s string) []byte { return []byte(s) }), n).each(tickRows(&rows)))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return tick.PerJob(rows, jobs), nil
+}
+
+// mostJobs bounds how many jobs one statement reads the rows of.
 const mostJobs = 500
 
 // AppendRuns adds runs that were recorded elsewhere first.

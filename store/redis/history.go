@@ -57,16 +57,7 @@ func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 		}
 		members = append(members, early...)
 	}
-	var found []tick.Tick
-	err = inBatches(members, func(members []string) error {
-		a := p.newArgs(len(members))
-		for _, m := range members {
-			a = append(a, m)
-		}
-		r, err := p.run(ctx, "read ticks", rowsScript, a)
-		found = append(found, parseTicks(r)...)
-		return err
-	})
+	found, err := p.rows(ctx, members)
 	slices.SortStableFunc(found, func(x, y tick.Tick) int {
 		return cmp.Or(y.At.Compare(x.At), strings.Compare(x.Job, y.Job))
 	})
@@ -125,19 +116,12 @@ func (p past) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 func (p past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
 	found := make([][]run.Record, 0, len(jobs))
 	err := inBatches(jobs, func(jobs []string) error {
-		pipe, indexes := p.client.Pipeline(), make([]*goredis.StringSliceCmd, len(jobs))
-		for i, job := range jobs {
-			indexes[i] = pipe.ZRevRange(ctx, p.prefix+of("runs", job), 0, int64(n-1))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return p.wrap("read runs", err)
-		}
-		var ids []string
-		for _, index := range indexes {
-			ids = append(ids, index.Val()...)
+		indexes, ids, err := p.latest(ctx, "runs", jobs, n)
+		if err != nil {
+			return err
 		}
 		var rows []reply
-		err := inBatches(ids, func(ids []string) error {
+		err = inBatches(ids, func(ids []string) error {
 			some, err := p.hashes(ctx, "run:", ids, runFields)
 			rows = append(rows, some...)
 			return err
@@ -151,6 +135,53 @@ func (p past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 			rows = rows[of:]
 		}
 		return nil
+	})
+	return found, err
+}
+
+// LatestTicks reads the latest ticks of each job in two round trips.
+func (p past) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	var rows []tick.Tick
+	err := inBatches(jobs, func(jobs []string) error {
+		_, members, err := p.latest(ctx, "ticks", jobs, n)
+		if err != nil {
+			return err
+		}
+		some, err := p.rows(ctx, members)
+		rows = append(rows, some...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tick.PerJob(rows, jobs), nil
+}
+
+// latest reads the last n members of each job's index, and all of them in one.
+func (p past) latest(ctx context.Context, index string, jobs []string, n int) (each []*goredis.StringSliceCmd, all []string, err error) {
+	pipe := p.client.Pipeline()
+	for _, job := range jobs {
+		each = append(each, pipe.ZRevRange(ctx, p.prefix+of(index, job), 0, int64(n-1)))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, nil, p.wrap("read "+index, err)
+	}
+	for _, members := range each {
+		all = append(all, members.Val()...)
+	}
+	return each, all, nil
+}
+
+// rows reads ticks by their members.
+func (p past) rows(ctx context.Context, members []string) (found []tick.Tick, err error) {
+	err = inBatches(members, func(members []string) error {
+		a := p.newArgs(len(members))
+		for _, m := range members {
+			a = append(a, m)
+		}
+		r, err := p.run(ctx, "read ticks", rowsScript, a)
+		found = append(found, parseTicks(r)...)
+		return err
 	})
 	return found, err
 }

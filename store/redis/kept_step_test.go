@@ -299,6 +299,10 @@ func (y *yard) reading() {
 		_, err := h.Latest(ctx, many(y.n, func(i int) string { return jobOf("own", i) }), 100)
 		y.must(err)
 	})
+	y.step("the latest ticks of many jobs", y.n, 2, func() {
+		_, err := h.LatestTicks(ctx, many(y.n, func(i int) string { return jobOf("own", i) }), 100)
+		y.must(err)
+	})
 }
 
 // processes are a crowd, most of which have been silent for long.

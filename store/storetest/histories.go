@@ -19,6 +19,7 @@ var historyPromises = []promise{
 	{"runs are told latest first, within bounds", tellRuns},
 	// Holds: L4.
 	{"the latest runs of many jobs are told at once", tellLatest},
+	{"the latest ticks of many jobs are told at once", tellLatestTicks},
 	{"events are told newest first, within bounds", tellEvents},
 	// Holds: promise 24.
 	{"events come back as they were written", eventRoundTrip},
@@ -99,6 +100,40 @@ func tellLatest(w *world) {
 	if len(all) != len(many) || len(all[1000]) != 1 || len(all[999]) != 0 {
 		w.Fatalf("Latest of %d jobs: %d answers", len(many), len(all))
 	}
+}
+
+func tellLatestTicks(w *world) {
+	if w.s.Ticks == nil {
+		w.Skip("it keeps no ticks")
+	}
+	rows := []tick.Tick{}
+	for i := range 12 {
+		rows = append(rows, tick.Tick{Job: []string{"a", "b", "b", "neighbour"}[i%4], At: w.at(i), State: tick.Closed, Outcome: run.Succeeded})
+	}
+	rows = append(rows, tick.Tick{Job: "a", At: w.at(20), Through: w.at(30), Count: 3, State: tick.Closed, Outcome: run.Missed})
+	w.check("AppendTicks", w.s.History.AppendTicks(w.ctx, rows))
+	many := make([]string, 1100)
+	for i := range many {
+		many[i] = fmt.Sprint("none", i)
+	}
+	many[3], many[600], many[1000], many[1099] = "b", "a", "a", "b"
+	all, err := w.s.History.LatestTicks(w.ctx, many, 4)
+	w.check("LatestTicks", err)
+	if len(all) != len(many) {
+		w.Fatalf("LatestTicks of %d jobs: %d answers", len(many), len(all))
+	}
+	at := func(t tick.Tick) time.Time { return t.At }
+	for i, want := range map[int][]int{3: {10, 9, 6, 5}, 599: {}, 600: {20, 8, 4, 0}, 1000: {20, 8, 4, 0}, 1099: {10, 9, 6, 5}} {
+		if got := minutes(w, all[i], at); !slices.Equal(got, want) {
+			w.Errorf("the latest ticks of %s: %v, want %v", many[i], got, want)
+		}
+	}
+	one, err := w.s.History.Ticks(w.ctx, history.Query{Job: "a", Limit: 1})
+	w.check("Ticks", err)
+	equal(w, "the latest is told as Ticks tells it", fmt.Sprint(all[600][0]), fmt.Sprint(one[0]))
+	none, err := w.s.History.LatestTicks(w.ctx, nil, 1)
+	w.check("LatestTicks of none", err)
+	equal(w, "answers of none", len(none), 0)
 }
 
 // A reader misses nothing of a range that others split while it reads.

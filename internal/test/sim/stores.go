@@ -170,6 +170,11 @@ func (h past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 	return call(ctx, h.p, h.s, func(ctx context.Context) ([][]run.Record, error) { return h.near.Latest(ctx, jobs, n) })
 }
 
+func (h past) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	jobs = slices.Clone(jobs)
+	return call(ctx, h.p, h.s, func(ctx context.Context) ([][]tick.Tick, error) { return h.near.LatestTicks(ctx, jobs, n) })
+}
+
 func (h past) AppendRuns(ctx context.Context, runs []run.Record) error {
 	_, err := call(ctx, h.p, h.s, func(ctx context.Context) (done, error) { return done{}, h.near.AppendRuns(ctx, runs) })
 	return err

@@ -48,6 +48,16 @@ LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner
 WHERE t.ns = ? AND t.job = ? AND t.at >= @dibs_reach AND GREATEST(t.at, t.through) >= ? AND t.at < ?
 ORDER BY t.at DESC LIMIT ?;
 
+-- name: latest-ticks
+-- The latest ticks of one job.
+SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
+FROM dibs_ticks t FORCE INDEX (PRIMARY)
+LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+  AND l.token = t.lease_token AND l.expires > @dibs_now
+WHERE t.ns = ? AND t.job = ?
+ORDER BY t.at DESC LIMIT ?;
+
 -- name: run-history
 -- Runs, the latest start first.
 SELECT run_id, job, tick, owner, token, COALESCE(host, ''), pid, COALESCE(command, ''), outcome, COALESCE(reason, ''),

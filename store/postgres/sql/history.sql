@@ -114,3 +114,12 @@ SELECT run_id, job, tick, owner, token, host, pid, command, outcome, reason, inf
 FROM dibs.runs
 WHERE ns = $1 AND run_id = $2::text AND ($3::bytea = '' OR job = $3) AND started + 0 >= $4::bigint AND started + 0 < $5::bigint
 LIMIT $6::int;
+
+-- [12] The latest ticks of each of the jobs $2, $3 at most of each, as in [7].
+SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
+       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live
+FROM unnest($2::bytea[]) AS q(job)
+CROSS JOIN LATERAL (
+  SELECT x.* FROM dibs.tick_rows x WHERE x.ns = $1 AND x.job = q.job ORDER BY x.at DESC LIMIT $3::int
+) t
+ORDER BY t.job, t.at DESC;

@@ -115,6 +115,8 @@ func execute(ctx context.Context, args []string, e env) int {
 		st.status = exitInternal // as timeout(1)'s own, beside a command's statuses
 	case cmd.Name() == "plan" && wrong:
 		st.status = exitFailed // exitChanges says that there is something to change
+	case cmd.Name() == "check" && wrong:
+		st.status = checkUnknown
 	case cmd.Name() == "trigger":
 		if wrong = errors.Is(err, errUsage); wrong {
 			st.status = triggerBroken // 2 is a run that failed
@@ -147,11 +149,9 @@ func rootOf(parts []rootPart) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dibs",
 		Short: "Scheduled and queued jobs across a fleet: each tick runs on exactly one server",
-		Long: `dibs runs scheduled and queued jobs across a fleet of servers: each scheduled
-run happens on exactly one of them, and jobs that must not overlap never do. It
-coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
-		Example: `  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
-  dibs serve jobs.yaml`,
+		Long: `dibs runs scheduled and queued jobs across a fleet: each run on exactly one
+server. It coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
+		Example:       `  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php`,
 		Version:       version(),
 		SilenceErrors: true, SilenceUsage: true,
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/schedule"
@@ -110,19 +110,15 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 		return err
 	}
 	services := servicesOf(p.censusOrSay(ctx, e))
-	records := []jobRecord{}
-	for _, j := range known {
-		if o.one && j.Name != o.name || !o.all && !j.Removed.IsZero() {
-			continue
-		}
-		r, err := describeJob(ctx, p, j, now)
-		if err != nil {
-			return err
-		}
+	known = slices.DeleteFunc(known, func(j tick.Job) bool { return o.one && j.Name != o.name || !o.all && !j.Removed.IsZero() })
+	records, err := describeJobs(ctx, p, known, now)
+	if err != nil {
+		return err
+	}
+	for i, r := range records {
 		if r.State != "removed" {
-			r.unserved, r.Unserved = unserved(appOf(j.Name), services(appOf(j.Name)))
+			records[i].unserved, records[i].Unserved = unserved(appOf(r.Job), services(appOf(r.Job)))
 		}
-		records = append(records, r)
 	}
 	switch {
 	case o.one && len(records) == 0:
@@ -147,8 +143,27 @@ func registry(ctx context.Context, p *opened, prefix string) ([]tick.Job, error)
 	return mirror.Own(known), nil
 }
 
-// describeJob adds to what is registered when the job is due and how it last ended.
-func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (jobRecord, error) {
+// describeJobs describes jobs, in their order.
+func describeJobs(ctx context.Context, p *opened, jobs []tick.Job, now time.Time) ([]jobRecord, error) {
+	names := make([]string, len(jobs))
+	for i, j := range jobs {
+		names[i] = j.Name
+	}
+	last, err := p.History.LatestTicks(ctx, names, 1)
+	if err != nil {
+		return nil, fmt.Errorf("read the last tick of each job: %w", err)
+	}
+	all := make([]jobRecord, len(jobs))
+	for i, j := range jobs {
+		if all[i], err = describeJob(j, last[i], now); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// describeJob adds to what is registered when the job is due and how its last tick ended, if there is one.
+func describeJob(j tick.Job, last []tick.Tick, now time.Time) (jobRecord, error) {
 	r := jobRecord{Job: j.Name, State: "active", Generation: j.Generation, Since: j.Since, Settled: j.Mark, Removed: j.Removed}
 	r.Ahead, r.ahead = scheduler.Ahead(j, now).Seconds(), scheduler.AheadText(j, now)
 	spec, set, err := scheduler.Registered(j)
@@ -171,10 +186,6 @@ func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (job
 		r.State = "removed"
 	} else if r.State == "active" || !j.Pause.Until.IsZero() {
 		r.Next, _ = set.Next(from)
-	}
-	last, err := p.History.Ticks(ctx, history.Query{Job: j.Name, Limit: 1})
-	if err != nil {
-		return r, fmt.Errorf("read the last tick of %s: %w", j.Name, err)
 	}
 	if len(last) > 0 {
 		r.Last = &lastTick{Tick: last[0].At, Outcome: string(last[0].Outcome), Reason: last[0].Reason, RunID: last[0].RunID}

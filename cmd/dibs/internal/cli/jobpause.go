@@ -102,11 +102,11 @@ func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
 	if now, err = p.Keeper.Now(ctx); err != nil { // after the step that it tells of
 		return err
 	}
-	view, err := describeJob(ctx, p, j, now)
+	views, err := describeJobs(ctx, p, []tick.Job{j}, now)
 	if err != nil {
 		return err
 	}
-	return e.answer(o.out, view, words)
+	return e.answer(o.out, views[0], words)
 }
 
 // end is when the pause ends by itself; zero: never.

@@ -228,17 +228,15 @@ func (o *listOptions) registered(ctx context.Context, p *opened, known map[strin
 	if err != nil {
 		return err
 	}
-	for _, j := range jobs {
-		if o.one && j.Name != o.name {
-			continue
-		}
-		r, err := describeJob(ctx, p, j, now)
-		if err != nil {
-			return err
-		}
-		was, twice := known[j.Name]
+	jobs = slices.DeleteFunc(jobs, func(j tick.Job) bool { return o.one && j.Name != o.name })
+	records, err := describeJobs(ctx, p, jobs, now)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		was, twice := known[r.Job]
 		if !twice || !was.Removed.IsZero() && r.Removed.IsZero() || r.Removed.IsZero() && r.lastAt().After(was.lastAt()) {
-			known[j.Name] = r
+			known[r.Job] = r
 		}
 	}
 	return nil

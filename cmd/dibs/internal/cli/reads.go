@@ -28,6 +28,7 @@ const (
 // needsOf is what each command that opens a store needs of it, be it the store that it names or this host's own
 // directory.
 var needsOf = map[string]needs{
+	"dibs check":         looks,
 	"dibs doctor":        looks,
 	"dibs explain":       looks,
 	"dibs history":       looks,
@@ -56,6 +57,7 @@ var needsOf = map[string]needs{
 	"dibs serve":         prepares,
 	"dibs server list":   looks,
 	"dibs show":          looks,
+	"dibs status":        looks,
 	"dibs task cancel":   acts,
 	"dibs task delete":   acts,
 	"dibs task discard":  acts,

@@ -120,8 +120,11 @@ func readNothing(t *testing.T, address string, there func() string, args ...stri
 	status := Exec(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
 	said := stderr.String()
 	want := exitUnavailable
-	if args[0] == "doctor" {
+	switch args[0] {
+	case "doctor":
 		want, said = 0, stdout.String()
+	case "check":
+		want, said = checkUnknown, stdout.String()
 	}
 	if !strings.Contains(said, "this store is not prepared: run `dibs init --store ") {
 		t.Errorf("dibs %q does not say what to do:\n%s%s", args, &stdout, &stderr)

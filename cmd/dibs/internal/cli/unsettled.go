@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/history"
@@ -24,68 +24,15 @@ func unsettled(ctx context.Context, p *opened, q history.Query) ([]tick.Tick, er
 	if err != nil {
 		return nil, err
 	}
-	var (
-		late   []*explain.Definition
-		oldest time.Time
-		ttl    = p.Keeper.Margin().TTL
-	)
+	var jobs []*explain.Definition
 	for _, k := range known {
 		// What cannot be read as a schedule has no ticks to tell of; it shows in dibs explain.
-		if d, err := explain.Define(k); err == nil && d.Overdue(now, ttl) {
-			if late = append(late, d); oldest.IsZero() || k.Mark.Before(oldest) {
-				oldest = k.Mark
-			}
+		if d, err := explain.Define(k); err == nil {
+			jobs = append(jobs, d)
 		}
 	}
-	if len(late) == 0 {
-		return nil, nil
-	}
-	rows, err := rowsAbove(ctx, p, q.Job, oldest)
-	if err != nil {
-		return nil, err
-	}
-	var missed []tick.Tick
-	for _, d := range late {
-		of := rows[d.Name]
-		if rows == nil {
-			if of, err = rowsOf(ctx, p, d); err != nil {
-				return nil, err
-			}
-		}
-		for _, t := range d.Unsettled(of, now, ttl) {
-			if inside(t, q) {
-				missed = append(missed, t)
-			}
-		}
-	}
-	return missed, nil
-}
-
-// mostRows is how many rows one answer of a store holds.
-const mostRows = 10_000
-
-// rowsAbove are the ticks above a mark by job: of one job, or of all with ""; nil where these are
-// more than one answer holds.
-func rowsAbove(ctx context.Context, p *opened, name string, mark time.Time) (map[string][]tick.Tick, error) {
-	rows, err := p.History.Ticks(ctx, history.Query{Job: name, From: mark.Add(time.Microsecond), Limit: mostRows})
-	if err != nil || len(rows) == mostRows {
-		return nil, err
-	}
-	by := map[string][]tick.Tick{}
-	for _, t := range rows {
-		by[t.Job] = append(by[t.Job], t)
-	}
-	return by, nil
-}
-
-// rowsOf are the latest of a job's ticks above its mark. Where a tick that does not end has held the
-// mark for long there are more of them, and only what is newer than these is told.
-func rowsOf(ctx context.Context, p *opened, d *explain.Definition) ([]tick.Tick, error) {
-	rows, err := p.History.Ticks(ctx, history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: mostRows})
-	if err == nil && len(rows) == mostRows {
-		d.Settled(rows[mostRows-1].At)
-	}
-	return rows, err
+	missed, _, err := explain.ReadUnsettled(ctx, p.Backend.Backend, jobs, q.Job, now, explain.Most{Jobs: len(jobs), Ticks: 100_000})
+	return slices.DeleteFunc(missed, func(t tick.Tick) bool { return !inside(t, q) }), err
 }
 
 // inside says whether any tick of a row lies in what was asked for.

@@ -30,7 +30,7 @@ func TestFleet(t *testing.T) {
 		"all servers dead": {[]fleet.Member{of("web-1", "shop", fleet.Gone, 0), of("web-2", "shop", fleet.Gone, 0)},
 			[]string{"app-unserved: Nobody serves shop", "server-gone: 2 servers or workers died, or cannot reach the store, or are stopped: web-1:7 since 2026-11-21T02:59:00Z, web-2:7"}},
 		"one of two is gone": {[]fleet.Member{of("web-1", "shop", fleet.Gone, 0), of("web-2", "shop", fleet.Up, 0)}, []string{"server-gone: 1 server or worker died, or cannot reach the store, or is stopped: web-1:7"}},
-		"clocks":             {[]fleet.Member{of("web-1", "shop", fleet.Up, -30*time.Second), of("web-2", "shop", fleet.Up, 2*time.Second)}, []string{"fleet-clock: 2 clocks are off the store's: web-1:7 by -30s, web-2:7 by 2s."}},
+		"clocks":             {[]fleet.Member{of("web-1", "shop", fleet.Up, -30*time.Second), of("web-2", "shop", fleet.Up, 2*time.Second)}, []string{"fleet-clock: 2 clocks are off the store's: web-1:7 by -30s, web-2:7 by 2s; ticks"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

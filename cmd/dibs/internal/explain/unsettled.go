@@ -1,10 +1,13 @@
 package explain
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -15,26 +18,99 @@ const (
 	ReasonMany      = ReasonUnsettled + "; there are more than this count"
 )
 
-// counted bounds the ticks of a job that Unsettled walks through.
-const counted = 100_000
+// Most bounds what ReadUnsettled reads and walks through.
+type Most struct {
+	// Jobs is how many jobs are asked for one by one, where there are more rows than one answer holds.
+	Jobs int
+	// Ticks is how many ticks of one job are walked through. A row of more says so (ReasonMany).
+	Ticks int
+}
+
+// mostRows is how many rows one answer of a store holds.
+const mostRows = 10_000
+
+// ReadUnsettled reads the ticks that history does not tell of yet: over, unclaimed, and above their job's mark (rule
+// T4). jobs are all that the store holds, or only the one called name. cut reports that some jobs were left out.
+func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition, name string, now time.Time, most Most) (missed []tick.Tick, cut bool, err error) {
+	var (
+		late   []*Definition
+		oldest time.Time
+		ttl    = b.Keeper.Margin().TTL
+	)
+	for _, d := range jobs {
+		if d.Overdue(now, ttl) {
+			if late = append(late, d); oldest.IsZero() || d.Mark.Before(oldest) {
+				oldest = d.Mark
+			}
+		}
+	}
+	if len(late) == 0 {
+		return nil, false, nil
+	}
+	rows, whole, err := rowsAbove(ctx, b, name, oldest)
+	if err != nil {
+		return nil, false, err
+	}
+	asked := 0
+	for _, d := range late {
+		of := rows[d.Name]
+		if !whole {
+			if asked++; asked > most.Jobs {
+				return missed, true, nil
+			}
+			if of, err = rowsOf(ctx, b, d); err != nil {
+				return nil, false, err
+			}
+		}
+		missed = append(missed, d.Unsettled(of, now, ttl, most.Ticks)...)
+	}
+	return missed, false, nil
+}
+
+// rowsAbove reads the ticks above a mark, by job: of one job, or of all with "". whole is false if these are more than
+// one answer holds.
+func rowsAbove(ctx context.Context, b *scheduler.Backend, name string, mark time.Time) (by map[string][]tick.Tick, whole bool, err error) {
+	rows, err := b.History.Ticks(ctx, history.Query{Job: name, From: mark.Add(time.Microsecond), Limit: mostRows})
+	if err != nil || len(rows) == mostRows {
+		return nil, false, err
+	}
+	by = map[string][]tick.Tick{}
+	for _, t := range rows {
+		by[t.Job] = append(by[t.Job], t)
+	}
+	return by, true, nil
+}
+
+// rowsOf reads the latest of a job's ticks above its mark. If a tick that does not end has held the mark for long,
+// there are more of them, and only what is newer than these is told.
+func rowsOf(ctx context.Context, b *scheduler.Backend, d *Definition) ([]tick.Tick, error) {
+	rows, err := b.History.Ticks(ctx, history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: mostRows})
+	if err == nil && len(rows) == mostRows {
+		for _, x := range d.line() {
+			x.Mark = rows[mostRows-1].At
+		}
+	}
+	return rows, err
+}
 
 // Unsettled are the ticks of a job that can no longer start, that nobody claimed, and that no
 // process has recorded as missed or paused yet (rule T4): neighbours as one row, oldest first, and without a
-// State, since none of them is in the store. rows are the job's above its mark, in any order.
-func (d *Definition) Unsettled(rows []tick.Tick, now time.Time, ttl time.Duration) (missed []tick.Tick) {
+// State, since none of them is in the store. rows are the job's above its mark, in any order. At most so many ticks
+// are walked through for each definition.
+func (d *Definition) Unsettled(rows []tick.Tick, now time.Time, ttl time.Duration, most int) (missed []tick.Tick) {
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b tick.Tick) int { return a.At.Compare(b.At) })
 	for _, x := range d.line() {
 		if x.overdue(now, ttl) {
-			missed = append(missed, x.unsettled(rows, x.end(now, ttl))...)
+			missed = append(missed, x.unsettled(rows, x.end(now, ttl), most)...)
 		}
 	}
 	return missed
 }
 
 // unsettled does so for the ticks of one definition. rows are sorted.
-func (d *Definition) unsettled(rows []tick.Tick, end time.Time) (missed []tick.Tick) {
-	budget, from := counted, d.Mark
+func (d *Definition) unsettled(rows []tick.Tick, end time.Time, budget int) (missed []tick.Tick) {
+	from := d.Mark
 	for _, r := range rows {
 		if !r.At.Before(end) {
 			break
@@ -55,11 +131,15 @@ func (d *Definition) Overdue(now time.Time, ttl time.Duration) bool {
 	return slices.ContainsFunc(d.line(), func(x *Definition) bool { return x.overdue(now, ttl) })
 }
 
-// Settled has Unsettled tell only of what comes after an instant.
-func (d *Definition) Settled(mark time.Time) {
-	for _, x := range d.line() {
-		x.Mark = mark
+// Late returns the latest tick that should have begun by an instant, and that somebody may still claim: no pause and
+// no window holds it back, and it is neither settled nor over. ok is false if there is none.
+func (d *Definition) Late(by, now time.Time, ttl time.Duration) (at time.Time, ok bool) {
+	at, ok = d.Set.Prev(by.Add(-d.job.Starts(by).Sub(by)))
+	if !ok || !at.After(d.Mark) || !d.covers(at) || d.over(at, now, ttl) || d.Pause.Stops(at, now) {
+		return at, false
 	}
+	outcome, _ := d.job.Fate(d.Pause, at)
+	return at, outcome == run.Missed
 }
 
 func (d *Definition) overdue(now time.Time, ttl time.Duration) bool {

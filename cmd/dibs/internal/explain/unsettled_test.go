@@ -12,6 +12,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
+// counted bounds what a test walks through.
+const counted = 100_000
+
 func define(t rapid.TB, expr, zone string, change func(*tick.Job, *job.Policy)) *explain.Definition {
 	t.Helper()
 	spec := job.Spec{Schedules: []string{expr}, Timezone: zone}
@@ -73,7 +76,7 @@ func TestUnsettledIsWhatSettlingWouldWrite(t *testing.T) {
 			}
 			want, due = append(want, tick.Unclaimed("app/j", due[:n], rows, kind, "")...), due[n:]
 		}
-		got := d.Unsettled(rows, now, ttl)
+		got := d.Unsettled(rows, now, ttl, counted)
 		if len(got) != len(want) {
 			t.Fatalf("%d rows, want %d:\n%+v\n%+v", len(got), len(want), got, want)
 		}
@@ -88,7 +91,7 @@ func TestUnsettledIsWhatSettlingWouldWrite(t *testing.T) {
 func TestUnsettledCountsNoFurtherThanItsBound(t *testing.T) {
 	d := define(t, "@every 1s", "UTC", nil)
 	now := epoch.AddDate(1, 0, 0)
-	rows := d.Unsettled(nil, now, time.Second)
+	rows := d.Unsettled(nil, now, time.Second, counted)
 	if len(rows) != 1 || rows[0].Count != 100_000 || rows[0].Reason != explain.ReasonMany || now.Sub(rows[0].Through) > 10*time.Second {
 		t.Errorf("a year of seconds: %+v", rows)
 	}
@@ -96,7 +99,7 @@ func TestUnsettledCountsNoFurtherThanItsBound(t *testing.T) {
 
 func TestARemovedJobHasNothingUnsettled(t *testing.T) {
 	d := define(t, "* * * * *", "UTC", func(j *tick.Job, _ *job.Policy) { j.Removed = epoch.Add(time.Hour) })
-	if rows := d.Unsettled(nil, epoch.Add(2*time.Hour), time.Second); len(rows) != 0 {
+	if rows := d.Unsettled(nil, epoch.Add(2*time.Hour), time.Second, counted); len(rows) != 0 {
 		t.Errorf("%+v", rows)
 	}
 }

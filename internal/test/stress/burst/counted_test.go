@@ -182,3 +182,8 @@ func (h past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 	defer h.c.request("latest runs", len(jobs))()
 	return h.Store.Latest(ctx, jobs, n)
 }
+
+func (h past) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	defer h.c.request("latest ticks", len(jobs))()
+	return h.Store.LatestTicks(ctx, jobs, n)
+}

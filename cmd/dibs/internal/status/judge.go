@@ -1,0 +1,234 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Judge makes a report of facts.
+func Judge(f Facts) Report {
+	r := Report{At: f.Now, Servers: f.Census.Current(), Running: []Run{}, Due: []Due{}, Queues: []Queue{}}
+	add := func(all ...Problem) { r.Problems = append(r.Problems, all...) }
+	jobs := make([]tick.Job, len(f.Jobs))
+	for i, j := range f.Jobs {
+		jobs[i] = j.Job
+	}
+	if f.HoldUntil.After(f.Now) {
+		add(Problem{Severity: Warning, Kind: HeldBack, Since: f.HoldUntil,
+			What: fmt.Sprintf("the store is new, was restarted or forgot everything: it grants nothing until %s (rule L9)", stamp(f.HoldUntil))})
+	}
+	add(Fleet(f.Census, jobs)...)
+	add(back(f.Census)...)
+	for _, l := range f.Late {
+		add(Problem{Severity: Critical, Kind: Late, Subject: f.Name(l.Job), Since: l.At, Cure: "`dibs explain " + f.Name(l.Job) + "` says more.",
+			What: fmt.Sprintf("%s has been due since %s, and no server has claimed it", f.Name(l.Job), stamp(l.At))})
+	}
+	add(Queues(f.Queues, f.Workers, f.Pauses, f.Now)...)
+	add(f.ends()...)
+	add(f.registered()...)
+	if len(f.Cut) > 0 {
+		add(Problem{Severity: Note, Kind: Cut, What: "there is too much to look at all of it: this report considers " + strings.Join(f.Cut, "; ")})
+	}
+	f.list(&r)
+	return r.Sorted()
+}
+
+// registered judges the jobs as they are registered.
+func (f Facts) registered() (all []Problem) {
+	var paused, unreadable []string
+	for _, j := range f.Jobs {
+		switch {
+		case j.Err != nil:
+			unreadable = append(unreadable, fmt.Sprintf("%s (%v)", j.Job.Name, j.Err))
+		case j.Job.Pause.Covers(f.Now):
+			paused = append(paused, j.Job.Name+" "+scheduler.PauseText(j.Job.Pause))
+		}
+	}
+	if n := len(unreadable); n > 0 {
+		all = append(all, Problem{Severity: Warning, Kind: Unreadable, Count: n, What: "the schedule of " + counted(n, "job") + " cannot be read on this host: " + some(unreadable)})
+	}
+	if n := len(paused); n > 0 {
+		all = append(all, Problem{Severity: Note, Kind: JobPaused, Count: n, What: counted(n, "job") + " paused: " + some(paused)})
+	}
+	return all
+}
+
+// ended is how the ticks and runs of a job ended within the last day.
+type ended struct {
+	from time.Time // before it, bad ends are not counted
+	bad  map[run.Outcome]int
+	// last is the latest end that says whether the job works: a good one, or a bad one; latest is its instant.
+	last   run.Outcome
+	latest time.Time
+	host   string
+	reason string
+	id     string
+}
+
+// Bad reports whether an outcome is that of what was due, or begun, and did not come to a good end. What was skipped,
+// paused, replaced or canceled was meant to be.
+func Bad(o run.Outcome) bool { return slices.Contains(BadOutcomes, o) }
+
+// BadOutcomes are those of which Bad is true.
+var BadOutcomes = []run.Outcome{run.Failed, run.TimedOut, run.Lost, run.Crashed, run.Missed, run.Unavailable}
+
+// says reports whether an outcome says whether the job works.
+func says(o run.Outcome) bool { return Bad(o) || o == run.Succeeded }
+
+// lastOf is the last tick that a row stands for.
+func lastOf(t tick.Tick) time.Time {
+	if t.Through.After(t.At) {
+		return t.Through
+	}
+	return t.At
+}
+
+func (e *ended) add(o run.Outcome, n int, at time.Time, host, reason, id string) {
+	if Bad(o) && !at.Before(e.from) {
+		e.bad[o] += n
+	}
+	if says(o) && at.After(e.latest) {
+		e.last, e.latest, e.host, e.reason, e.id = o, at, host, reason, id
+	}
+}
+
+// ends judges how jobs ended within the last day: one problem per job.
+func (f Facts) ends() (all []Problem) {
+	jobs := map[string]*ended{}
+	of := func(job string) *ended {
+		if jobs[job] == nil {
+			jobs[job] = &ended{from: f.Now.Add(-Day), bad: map[run.Outcome]int{}}
+		}
+		return jobs[job]
+	}
+	host := map[string]string{} // by run
+	for _, x := range f.Runs {
+		host[x.ID] = x.Host
+	}
+	for _, t := range slices.Concat(f.Ticks, f.Unsettled) {
+		of(t.Job).add(t.Outcome, max(t.Count, 1), lastOf(t), host[t.RunID], t.Reason, t.RunID)
+	}
+	live := map[string]bool{}
+	for _, l := range f.Held {
+		live[l.Holder.RunID] = true
+	}
+	for _, x := range f.Runs {
+		if x.Tick.IsZero() {
+			if x.Outcome == "" && !live[x.ID] && f.Now.Sub(x.Started) > 2*f.TTL && len(f.Held) < mostHeld {
+				x.Outcome, x.Reason = run.Crashed, "it lost its lease and did not report"
+			}
+			of(x.Job).add(x.Outcome, 1, x.Started, x.Host, x.Reason, x.ID)
+		}
+	}
+	for _, t := range f.Latest { // of those after From, Ticks tells
+		if last := lastOf(t); last.Before(f.From) && last.After(f.Now.Add(-Day)) {
+			of(t.Job).add(t.Outcome, max(t.Count, 1), last, host[t.RunID], t.Reason, t.RunID)
+		}
+	}
+	for job, e := range jobs {
+		if (len(e.bad) > 0 || Bad(e.last)) && !f.Removed[job] {
+			all = append(all, f.bad(f.Name(job), *e))
+		}
+	}
+	return all
+}
+
+// bad makes a problem of a job that ended badly.
+func (f Facts) bad(job string, e ended) Problem {
+	n, counts := 0, []string{}
+	for _, o := range BadOutcomes {
+		if e.bad[o] > 0 {
+			n += e.bad[o]
+			counts = append(counts, fmt.Sprintf("%d %s", e.bad[o], strings.ReplaceAll(string(o), "_", " ")))
+		}
+	}
+	p := Problem{Severity: Note, Kind: Failed, Subject: job, Since: e.latest, Count: n, Cure: "`dibs history " + job + " --failed` shows them."}
+	p.What = fmt.Sprintf("%s succeeded at %s; within 24 h: %s", job, stamp(e.latest), strings.Join(counts, ", "))
+	if Bad(e.last) {
+		p.Severity, p.Kind = Critical, Failing
+		p.What = job + " " + badly[e.last] + " at " + stamp(e.latest)
+		if e.host != "" {
+			p.What += " on " + e.host
+		}
+		if e.reason != "" {
+			p.What += ": " + firstLine(e.reason)
+		}
+		if n > 1 {
+			p.What += "; within 24 h: " + strings.Join(counts, ", ")
+		}
+		if e.last == run.Missed {
+			p.Cure = "`dibs explain " + job + " --at " + stamp(e.latest) + "` says more."
+		} else if e.id != "" {
+			p.Cure = "`dibs history --log --run " + e.id + "` shows what it printed."
+		}
+	}
+	return p
+}
+
+var badly = map[run.Outcome]string{run.Failed: "failed", run.TimedOut: "timed out", run.Lost: "lost its lease", run.Crashed: "crashed",
+	run.Missed: "was missed", run.Unavailable: "could not start"}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "") + "…"
+	}
+	return s
+}
+
+// list fills the lists of a report, and its numbers.
+func (f Facts) list(r *Report) {
+	n := &r.Numbers
+	n.Jobs = len(f.Jobs)
+	for _, m := range r.Servers {
+		switch {
+		case !m.Alive():
+		case m.App != "":
+			n.Servers++
+		default:
+			n.Workers++
+		}
+	}
+	jobOf := map[string]string{} // by run
+	for _, x := range f.Runs {
+		jobOf[x.ID] = x.Job
+	}
+	for _, l := range f.Held {
+		if l.Holder.RunID == "" {
+			n.Locks++
+			continue
+		}
+		job := l.Key.String()
+		if l.Key.Once() {
+			job = cmp.Or(jobOf[l.Holder.RunID], l.Holder.Command)
+		}
+		r.Running = append(r.Running, Run{f.Name(job), l.Holder.Host, l.Holder.PID, l.Holder.RunID, l.Acquired})
+	}
+	slices.SortStableFunc(r.Running, func(a, b Run) int { return a.Since.Compare(b.Since) })
+	for _, j := range f.Jobs {
+		if j.Job.Pause.Covers(f.Now) {
+			n.Paused++
+		}
+		if j.Err != nil {
+			continue
+		}
+		if at, ok := j.Definition.Set.Next(f.Now); ok && !at.After(f.Now.Add(time.Hour)) && !j.Job.Pause.Stops(at, f.Now) {
+			r.Due = append(r.Due, Due{j.Job.Name, at})
+		}
+	}
+	slices.SortStableFunc(r.Due, func(a, b Due) int { return a.Tick.Compare(b.Tick) })
+	n.Running, n.Due = len(r.Running), len(r.Due)
+	r.Running, r.Due = r.Running[:min(n.Running, MostListed)], r.Due[:min(n.Due, MostListed)]
+	r.Queues = append(r.Queues, f.perQueue()...)
+	for _, q := range r.Queues {
+		n.Waiting += q.Waiting
+	}
+	r.Queues = r.Queues[:min(len(r.Queues), MostListed)]
+}

@@ -1,0 +1,367 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
+	"github.com/dibs-run/dibs/fleet"
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/mirror"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Facts are what a store says of its fleet.
+type Facts struct {
+	Now time.Time
+	TTL time.Duration
+	// HoldUntil is until when the store grants nothing.
+	HoldUntil time.Time
+	Census    fleet.Census
+	Jobs      []Job // registered, and not removed
+	Removed   map[string]bool
+	// Held are the live leases but those of dibs itself; those of runs are among them.
+	Held []lease.Record
+	// Ticks and Runs are those of the last day, the latest first; whole from From on. If that is not the whole day,
+	// Latest has the last ticks of the jobs that have not ended since From.
+	Ticks  []tick.Tick
+	Runs   []run.Record
+	From   time.Time
+	Latest []tick.Tick
+	// Hosts has the names of the hosts that copy their own jobs to this store, by their ids.
+	Hosts map[string]string
+	// Unsettled are the ticks that nobody has claimed in time, and that are not recorded as missed yet.
+	Unsettled []tick.Tick
+	// Late are ticks that are due, that nobody has claimed, and that somebody may still claim.
+	Late    []tick.Spot
+	Queues  []driver.SubQueue
+	Workers []driver.Process
+	Pauses  []driver.Pause
+	// Cut says, in words, what there was too much of to look at.
+	Cut []string
+}
+
+// A Job is a registered job. Definition is nil, and Err says why, if it cannot be read here.
+type Job struct {
+	tick.Job
+	*explain.Definition
+	Err error
+}
+
+// What is read at most. A step beyond that is left out, and Facts.Cut says so.
+const (
+	Day       = 24 * time.Hour
+	mostRows  = 5_000  // ticks, and as many runs
+	mostHeld  = 10_000 // leases: what lease.Store.List returns at most
+	mostLate  = 200    // jobs that are asked for one by one
+	mostTicks = 200_000
+)
+
+// Patience is how long after the instant at which it should have begun an unclaimed tick is late by default.
+const Patience = 15 * time.Second
+
+// Options say what to read.
+type Options struct {
+	// Jobs are the names of the only jobs and keys that matter, few of them; none: all. Of these the latest ticks and
+	// runs are read, however old they are, and no queue.
+	Jobs []string
+	// Patience is that of a late tick; 0: the default.
+	Patience time.Duration
+}
+
+// Read gathers the facts. The error wraps lease.ErrUnavailable if the store does not answer.
+func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (f Facts, err error) {
+	if f.Now, err = b.Keeper.Now(ctx); err != nil {
+		return f, err
+	}
+	f.TTL, f.HoldUntil = b.Keeper.Margin().TTL, s.Properties.HoldUntil
+	o.Patience = cmp.Or(o.Patience, Patience)
+	r := reader{ctx, b, s, o, &f, &sync.Mutex{}}
+	steps := []func() error{r.census, r.leases, r.queues}
+	if s.Ticked() {
+		steps = append(steps, r.jobs, r.ticks, r.runs)
+	}
+	errs := make([]error, len(steps))
+	var all sync.WaitGroup
+	for i, step := range steps { // a store that is far away is not asked six times in a row
+		all.Go(func() { errs[i] = step() })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil || !s.Ticked() {
+		return f, err
+	}
+	return f, r.rest()
+}
+
+type reader struct {
+	ctx context.Context
+	b   *scheduler.Backend
+	s   *store.Store
+	o   Options
+	f   *Facts
+	mu  *sync.Mutex // of f.Cut; each other field has one writer
+}
+
+func (r reader) census() (err error) {
+	if r.s.Fleet != nil {
+		if r.f.Census, err = fleet.Read(r.ctx, r.s.Fleet, r.s.Leases); err != nil {
+			return fmt.Errorf("read which servers and workers there are: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r reader) leases() error {
+	if len(r.o.Jobs) > 0 {
+		return r.leasesOf(r.o.Jobs)
+	}
+	reply, err := r.s.Leases.List(r.ctx, "", false)
+	if err != nil {
+		return fmt.Errorf("list leases: %w", err)
+	}
+	for _, a := range reply.Answers {
+		if k := a.Record.Key; a.Record.Live(reply.Now) && (!k.Internal() || k.Once() && a.Record.Holder.RunID != "") {
+			r.f.Held = append(r.f.Held, a.Record)
+		}
+	}
+	if len(reply.Answers) >= mostHeld {
+		r.cut("only the first %d leases", mostHeld)
+	}
+	return nil
+}
+
+// leasesOf reads the leases of some keys, and those of runs that share their key.
+func (r reader) leasesOf(names []string) error {
+	beside, err := r.b.Keeper.Unshared(r.ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range beside {
+		if h.RunID != "" {
+			r.f.Held = append(r.f.Held, lease.Record{Key: lease.OnceKey(), Holder: h})
+		}
+	}
+	for _, name := range names {
+		key, err := lease.ParseKey(name)
+		if err != nil {
+			return err
+		}
+		now, l, err := r.b.Keeper.Read(r.ctx, key)
+		if err != nil {
+			return err
+		}
+		if l.Live(now) {
+			r.f.Held = append(r.f.Held, l)
+		}
+	}
+	return nil
+}
+
+func (r reader) queues() (err error) {
+	q := r.s.Tasks
+	if q == nil || len(r.o.Jobs) > 0 {
+		return nil
+	}
+	if r.f.Queues, err = q.Queues(r.ctx); err == nil {
+		if r.f.Workers, err = q.Workers(r.ctx); err == nil {
+			r.f.Pauses, err = q.Pauses(r.ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the queues: %w", err)
+	}
+	return nil
+}
+
+func (r reader) jobs() error {
+	var known []tick.Job
+	var err error
+	if len(r.o.Jobs) > 0 {
+		known, err = r.b.Ticks.Jobs(r.ctx, tick.JobQuery{Names: r.o.Jobs})
+	} else {
+		known, err = tick.Registry(r.ctx, r.b.Ticks, "")
+	}
+	if err != nil {
+		return fmt.Errorf("read the registered jobs: %w", err)
+	}
+	r.f.Removed = map[string]bool{}
+	for _, k := range mirror.Own(known) {
+		if !k.Removed.IsZero() {
+			r.f.Removed[k.Name] = true
+			continue
+		}
+		d, err := explain.Define(k)
+		r.f.Jobs = append(r.f.Jobs, Job{k, d, err})
+	}
+	if len(r.o.Jobs) > 0 {
+		return nil
+	}
+	hosts, err := mirror.Hosts(r.ctx, r.b)
+	if err != nil {
+		return err
+	}
+	r.f.Hosts = map[string]string{}
+	for _, h := range hosts {
+		r.f.Hosts[h.ID] = h.Name
+	}
+	return nil
+}
+
+func (r reader) ticks() (err error) {
+	if r.f.Ticks, err = ofLastDay(r, r.b.History.Ticks); err != nil {
+		return fmt.Errorf("read the latest ticks: %w", err)
+	}
+	return nil
+}
+
+func (r reader) runs() (err error) {
+	if r.f.Runs, err = ofLastDay(r, r.b.History.Runs); err != nil {
+		return fmt.Errorf("read the latest runs: %w", err)
+	}
+	return nil
+}
+
+// ofLastDay reads the rows of the last day or, of some jobs, the latest ones.
+func ofLastDay[T any](r reader, read func(context.Context, history.Query) ([]T, error)) (all []T, err error) {
+	if len(r.o.Jobs) == 0 {
+		return read(r.ctx, history.Query{From: r.f.Now.Add(-Day), Limit: mostRows})
+	}
+	for _, name := range r.o.Jobs {
+		some, err := read(r.ctx, history.Query{Job: name, Limit: 1000})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// rest reads what depends on the registered jobs.
+func (r reader) rest() (err error) {
+	f := r.f
+	f.From = f.Now.Add(-Day)
+	if len(f.Ticks) == mostRows && len(r.o.Jobs) == 0 {
+		f.From = f.Ticks[mostRows-1].At.Add(time.Microsecond)
+	}
+	if len(f.Runs) == mostRows && len(r.o.Jobs) == 0 {
+		if at := f.Runs[mostRows-1].Started.Add(time.Microsecond); at.After(f.From) {
+			f.From = at
+		}
+	}
+	if f.From.After(f.Now.Add(-Day)) {
+		r.cut("the ticks and runs since %s, and before that the last ones of each job", stamp(f.From))
+		if err := r.latest(); err != nil {
+			return err
+		}
+	}
+	var defined []*explain.Definition
+	for _, j := range f.Jobs {
+		if j.Err == nil {
+			defined = append(defined, j.Definition)
+		}
+	}
+	most := explain.Most{Jobs: mostLate, Ticks: max(mostTicks/max(len(defined), 1), 10)}
+	missed, cut, err := explain.ReadUnsettled(r.ctx, r.b, defined, r.only(), f.Now, most)
+	if err != nil {
+		return fmt.Errorf("look for missed ticks: %w", err)
+	}
+	if f.Unsettled = missed; cut {
+		r.cut("not all jobs for ticks that nobody has settled")
+	}
+	return r.late()
+}
+
+// only is the name of the one job that matters; "" for several.
+func (r reader) only() string {
+	if len(r.o.Jobs) == 1 {
+		return r.o.Jobs[0]
+	}
+	return ""
+}
+
+// latest reads the last ticks of the jobs that have not ended since From: of what is due rarely, or hangs.
+func (r reader) latest() error {
+	done := map[string]bool{}
+	for _, t := range r.f.Ticks {
+		done[t.Job] = done[t.Job] || says(t.Outcome)
+	}
+	var names []string
+	for _, j := range r.f.Jobs {
+		if !done[j.Job.Name] {
+			names = append(names, j.Job.Name)
+		}
+	}
+	last, err := r.b.History.LatestTicks(r.ctx, names, 2) // the last one may run
+	if err != nil {
+		return fmt.Errorf("read the last ticks of each job: %w", err)
+	}
+	for _, rows := range last {
+		r.f.Latest = append(r.f.Latest, rows...)
+	}
+	return nil
+}
+
+// late finds ticks that are due, and that no server has claimed although one serves them. What cron or systemd fires
+// is late when it is missed.
+func (r reader) late() error {
+	f := r.f
+	claimed := map[tick.Spot]bool{}
+	for _, t := range slices.Concat(f.Ticks, f.Latest) {
+		claimed[tick.Spot{Job: t.Job, At: t.At.UTC()}] = true
+	}
+	served, asked := map[string]bool{}, 0
+	for _, j := range f.Jobs {
+		app := tick.AppOf(j.Job.Name)
+		if _, known := served[app]; !known {
+			served[app] = len(f.Census.Serving(app).Up) > 0
+		}
+		if !served[app] || j.Err != nil {
+			continue
+		}
+		at, ok := j.Definition.Late(f.Now.Add(-r.o.Patience), f.Now, f.TTL)
+		if !ok || claimed[tick.Spot{Job: j.Job.Name, At: at.UTC()}] {
+			continue
+		}
+		if at.Before(f.From) { // it may have a row that was not read
+			if asked++; asked > mostLate {
+				r.cut("not all jobs for ticks that are late")
+				return nil
+			}
+			rows, err := r.b.History.Ticks(r.ctx, history.Query{Job: j.Job.Name, From: at, To: at.Add(time.Microsecond), Limit: 1})
+			if err != nil {
+				return fmt.Errorf("look for the tick of %s: %w", j.Job.Name, err)
+			}
+			if len(rows) > 0 {
+				continue
+			}
+		}
+		f.Late = append(f.Late, tick.Spot{Job: j.Job.Name, At: at})
+	}
+	return nil
+}
+
+func (r reader) cut(what string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.f.Cut = append(r.f.Cut, fmt.Sprintf(what, args...))
+}
+
+// Name returns a job's name for people: that of a host's own job names the host.
+func (f Facts) Name(job string) string {
+	name, host := mirror.Split(job)
+	if host == "" {
+		return name
+	}
+	return strings.Join([]string{name, "on", cmp.Or(f.Hosts[host], host)}, " ")
+}
