@@ -212,7 +212,7 @@ func (m *member) finishSome() error {
 			m.mu.Unlock()
 		}
 	}
-	answers, err := m.s.Queue.Finish(m.ctx, m.ref, ends)
+	answers, err := finish(m.ctx, m.s, m.ref, ends)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, a := range answers {
@@ -239,7 +239,7 @@ func (m *member) crash() error {
 		}
 	}
 	for _, t := range runs {
-		answers, err := m.s.Queue.Finish(m.ctx, ref, []driver.Completion{{Ref: t.Ref, Verdict: driver.Success}})
+		answers, err := finish(m.ctx, m.s, ref, []driver.Completion{{Ref: t.Ref, Verdict: driver.Success}})
 		if err != nil {
 			return err
 		}
