@@ -179,8 +179,8 @@ func (w *world) begin(worker lease.Ref, r driver.Ref) driver.Status {
 	return answers[0]
 }
 
-// finish is Finish for tests whose workers are at work at once: what is withheld, since another transaction has the task
-// for longer than a statement waits, is asked for again. How often that happens depends on the machine.
+// finish is Finish for tests whose workers are at work at once: what is withheld, since another transaction has the
+// task for longer than a statement waits, is asked for again. How often that happens depends on the machine.
 func finish(ctx context.Context, s *store.Store, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	answers, err := s.Queue.Finish(ctx, worker, ends)
 	for i := range answers {

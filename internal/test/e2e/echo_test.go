@@ -200,8 +200,8 @@ func TestRunWithASwitchThatDoesNotAnswer(t *testing.T) {
 			case "gone":
 				s.Close()
 			}
-			// The lease is free, whatever the first one still waits for: the next run begins before that one gives up. On
-			// a machine that is slow it may begin later all the same, but not each time.
+			// The lease is free, whatever the first one still waits for: the next run begins before that one gives up.
+			// On a machine that is slow it may begin later all the same, but not each time.
 			for try := 0; ; try++ {
 				p := w.run("k", []string{"--ping", s.URL + "/c0ffee"}, shell("exit 3"))
 				eventually(t, patience, func() bool { h := w.history("k"); return len(h) == 2*try+1 && h[0].Outcome == "failed" }, p.String)

@@ -88,8 +88,8 @@ func TestStatusOfAFleet(t *testing.T) {
 		}
 		w.run("backup", nil, []string{"true"}).exits(0, patience)
 
-		// A process that is stopped while it writes to the directory stops all others of its host; and whose last report
-		// there is older than the start of another one counts as replaced.
+		// A process that is stopped while it writes to the directory stops all others of its host; and one whose last
+		// report there is older than the start of another one counts as replaced.
 		end := syscall.SIGKILL
 		if w.name != "file" {
 			end = syscall.SIGSTOP
