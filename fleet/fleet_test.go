@@ -177,6 +177,9 @@ func TestAProcessComesBackOnRecord(t *testing.T) {
 		b := memory.New(memory.Options{})
 		p := report(t, b, fleet.Process{Host: "a"}, 0)
 		since := read(t, b).Members[0].Since
+		if m := read(t, b).Members[0]; !m.Regained.IsZero() {
+			t.Errorf("it has had one lease only: %+v", m)
+		}
 		time.Sleep(fleet.Every / 3)
 		b.Forget()
 		if n := len(read(t, b).Members); n != 0 {
@@ -185,12 +188,13 @@ func TestAProcessComesBackOnRecord(t *testing.T) {
 		time.Sleep(lease.DefaultTTL + time.Second)
 		p.lease.Drop()
 		p.take()
+		regained := time.Now()
 		if n := len(read(t, b).Members); n != 0 {
 			t.Fatalf("%d members before its report", n)
 		}
 		p.Under(p.lease.Ref())
 		synctest.Wait()
-		if all := read(t, b).Members; len(all) != 1 || all[0].State != fleet.Up || !all[0].Since.Equal(since) {
+		if all := read(t, b).Members; len(all) != 1 || all[0].State != fleet.Up || !all[0].Since.Equal(since) || all[0].Regained.Sub(regained).Abs() > time.Second {
 			t.Fatalf("%+v", all)
 		}
 		before := read(t, b).Members[0].Seen
