@@ -146,7 +146,7 @@ func AppOf(job string) string {
 	return app
 }
 
-// PerJob returns the rows of each job, in the order in which they came: answer i for job i.
+// PerJob returns the rows of each job, in the order in which they came: answer i for job i. No row comes twice.
 func PerJob(rows []Tick, jobs []string) [][]Tick {
 	of := map[string][]Tick{}
 	for _, t := range rows {

@@ -142,7 +142,7 @@ func (p past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 // LatestTicks reads the latest ticks of each job in two round trips.
 func (p past) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
 	var rows []tick.Tick
-	err := inBatches(jobs, func(jobs []string) error {
+	err := inBatches(slices.Compact(slices.Sorted(slices.Values(jobs))), func(jobs []string) error {
 		_, members, err := p.latest(ctx, "ticks", jobs, n)
 		if err != nil {
 			return err
