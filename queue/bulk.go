@@ -16,7 +16,7 @@ const page = 1000
 // its step is left alone (Changed).
 type Bulk struct {
 	Admin  driver.Admin
-	Filter driver.Filter    // its cursor and bound are the Bulk's own
+	Filter driver.Filter    // its order, cursors and bound are the Bulk's own
 	Action driver.OpRequest // without IDs, From and States
 }
 
@@ -92,7 +92,10 @@ func (p *Progress) add(acted []driver.OpResult) {
 // pages passes the selected tasks to step, in ascending order of id.
 func (b Bulk) pages(ctx context.Context, last task.ID, step func([]driver.Task) error) error {
 	f := b.Filter
-	f.After, f.UpTo, f.Max = 0, last, page
+	f.After, f.Before, f.Newest, f.Max = 0, 0, false, page
+	if last != 0 {
+		f.Before = last + 1
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)

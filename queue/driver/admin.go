@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/keys"
@@ -15,7 +16,8 @@ type Admin interface {
 	Queues(ctx context.Context) ([]SubQueue, error)
 	// Workers returns the workers whose lease is live, sorted by host and pid.
 	Workers(ctx context.Context) ([]Process, error)
-	// Tasks returns the tasks that f selects, by id ascending, without their attempts.
+	// Tasks returns the tasks that f selects, by id, without their attempts. It reads in bounded steps. If few tasks are
+	// in the states of f, and ended since f.Since, it reads no others.
 	Tasks(ctx context.Context, f Filter) ([]Task, error)
 	// Task returns one task with its attempts, and the holders of its limit's slots; ok is false if there is no such
 	// task.
@@ -93,8 +95,13 @@ type Filter struct {
 	Tag         string
 	// Unique and Limit select by key, as declared, whatever its scope.
 	Unique, Limit string
-	// After is the cursor: only ids above it. UpTo, unless 0: only ids up to it.
-	After, UpTo task.ID
+	// Since, unless zero: only tasks that ended since then, and tasks that were enqueued since then and have not ended.
+	Since time.Time
+	// Newest lists by id descending, instead of ascending. Ids ascend in the order of the enqueues.
+	Newest bool
+	// After and Before are the cursors: only ids above After, and, unless Before is 0, below Before. The last id of a
+	// page is the next page's After, or with Newest its Before.
+	After, Before task.ID
 	// Max bounds the rows, 1 to 1,000. Default 100.
 	Max int
 }
@@ -105,6 +112,24 @@ func (f Filter) Rows() int {
 		return 100
 	}
 	return min(f.Max, 1000)
+}
+
+// Past returns f, continued past the task id.
+func (f Filter) Past(id task.ID) Filter {
+	if f.Newest {
+		f.Before = id
+	} else {
+		f.After = id
+	}
+	return f
+}
+
+// End returns the effective upper bound: all selected ids are below it.
+func (f Filter) End() int64 {
+	if f.Before == 0 {
+		return math.MaxInt64
+	}
+	return int64(f.Before)
 }
 
 // A Pause stops fetching: of a queue, of a kind, of a kind in a queue, or, with neither, of everything.

@@ -8,13 +8,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -105,65 +103,6 @@ func (d admin) Workers(ctx context.Context) (out []driver.Process, err error) {
 		return nil
 	})
 	return out, err
-}
-
-// Tasks fulfils driver.Admin. What the database cannot select by is looked at here, a bounded number of rows at a
-// time.
-func (d admin) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
-	const chunk = 1000
-	err = d.look(ctx, func(b *txn) error {
-		out = nil
-		for after := int64(f.After); ; {
-			where, args := selection(f, after)
-			found, err := query(b.ctx, b.tx, readTask, statements()["task_columns"]+where, append(args, chunk)...)
-			if err != nil {
-				return err
-			}
-			for i := range found {
-				t := &found[i]
-				after = int64(t.ID)
-				if !t.Matches(&f) {
-					continue
-				}
-				if t.Worker, err = b.process(t.worker); err != nil {
-					return err
-				}
-				if out = append(out, t.Task.Task); len(out) == f.Rows() {
-					return nil
-				}
-			}
-			if len(found) < chunk {
-				return nil
-			}
-		}
-	})
-	return out, err
-}
-
-// selection is the part of a filter that the database can do.
-func selection(f driver.Filter, after int64) (where string, args []any) {
-	upTo := int64(f.UpTo)
-	if upTo == 0 {
-		upTo = math.MaxInt64
-	}
-	where, args = " WHERE t.id > ? AND t.id <= ?", []any{after, upTo}
-	if f.Queue != "" {
-		where, args = where+" AND l.queue = ?", append(args, f.Queue)
-	}
-	if f.Kind != "" {
-		where, args = where+" AND l.kind = ?", append(args, f.Kind)
-	}
-	if len(f.States) > 0 {
-		where += " AND t.state IN (?" + strings.Repeat(", ?", len(f.States)-1) + ")"
-		for _, s := range f.States {
-			number := -1 // what is no state selects nothing
-			if s.Valid() {
-				number = lifecycle.Number(s)
-			}
-			args = append(args, number)
-		}
-	}
-	return where + " ORDER BY t.id LIMIT ?", args
 }
 
 // Task fulfils driver.Admin.

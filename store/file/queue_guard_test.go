@@ -483,7 +483,8 @@ func (c *crowd) acting() {
 // looking is what readers do. They hold up nobody, since each has a state of the database to itself: a list by
 // what is in no index may look at all tasks, a count at all there are.
 func (c *crowd) looking() {
-	for what, f := range map[string]driver.Filter{"all": {}, "the last": {After: 1 << 40}, "waiting": {States: task.Waits(true)}} {
+	for what, f := range map[string]driver.Filter{"all": {}, "the last": {After: 1 << 40}, "waiting": {States: task.Waits(true)},
+		"the newest": {Newest: true}, "the newest waiting": {States: task.Waits(true), Newest: true}, "lately": {Since: time.Now()}} {
 		f.Max = 1000
 		c.step("list "+what, 1000, func() { _, err := c.s.Tasks.Tasks(c.Context(), f); c.must(err) })
 	}

@@ -65,9 +65,13 @@ func (a admin) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error
 	return on(ctx, a.queueState, func(time.Time) []driver.Task {
 		var out []driver.Task
 		from, _ := slices.BinarySearch(a.ids, f.After+1)
-		for _, id := range a.ids[from:] {
-			if len(out) == f.Rows() || f.UpTo != 0 && id > f.UpTo {
-				break
+		to, _ := slices.BinarySearch(a.ids, task.ID(f.End()))
+		for ids := a.ids[from:max(from, to)]; len(ids) > 0 && len(out) < f.Rows(); {
+			id := ids[0]
+			if f.Newest {
+				id, ids = ids[len(ids)-1], ids[:len(ids)-1]
+			} else {
+				ids = ids[1:]
 			}
 			if t := a.tasks[id]; t != nil && t.Matches(&f) {
 				out = append(out, t.told())

@@ -40,11 +40,11 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 		}
 		return nil
 	}
-	w := walk{n: looked}
+	w := walk{below: math.MaxInt64, n: looked}
 	for err == nil && w.n == looked {
-		p, after := new(packet), w.end
-		first := w.add(p, d.ns, math.MaxInt64)
-		err = d.run(ctx, p.add("depths", d.ns, after), first, read)
+		p := new(packet)
+		first := w.add(p, d.ns)
+		err = d.run(ctx, p.add("depths", d.ns), first, read)
 	}
 	if err == nil {
 		err = d.run(ctx, new(packet).add("clock").add("pauses", d.ns), readPauses(&pauses))
@@ -87,76 +87,6 @@ func (q queues) txn(ctx context.Context) *txn {
 	b := &txn{ctx: ctx, q: q, looks: true}
 	b.reset()
 	return b
-}
-
-// Tasks fulfils driver.Admin. What the database cannot select by is looked at here, a bounded number of rows at a
-// time.
-func (d admin) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
-	many := f.Rows()
-	if f.Tag != "" || f.Unique != "" || f.Limit != "" {
-		many = 1000
-	}
-	upTo := int64(f.UpTo)
-	if upTo == 0 {
-		upTo = math.MaxInt64
-	}
-	numbers := list{-1}
-	for _, s := range f.States {
-		if s.Valid() {
-			numbers = append(numbers, lifecycle.Number(s))
-		}
-	}
-	for after := int64(f.After); ; {
-		b := d.txn(ctx)
-		var found []*taskRow
-		w := walk{end: after}
-		err := b.ask(func(p *packet) []reader {
-			first := w.add(p, d.ns, upTo)
-			p.add("task-columns").add("tasks-filtered", d.ns, after, []byte(f.Queue), []byte(f.Queue), []byte(f.Kind), []byte(f.Kind),
-				len(f.States), numbers, many)
-			return []reader{first, b.reads(&found)}
-		})
-		if err != nil {
-			return nil, err
-		}
-		var workers []int64
-		for _, t := range found {
-			workers = append(workers, t.worker)
-		}
-		if err := b.processes(workers...); err != nil {
-			return nil, err
-		}
-		for _, t := range found {
-			after = int64(t.ID)
-			if !t.Matches(&f) {
-				continue
-			}
-			if t.Worker, err = b.process(t.worker); err != nil {
-				return nil, err
-			}
-			if out = append(out, t.Task.Task); len(out) == f.Rows() {
-				return out, nil
-			}
-		}
-		if len(found) == many {
-			continue
-		}
-		if after = w.end; w.n < looked {
-			return out, nil
-		}
-	}
-}
-
-// A walk is the part of a namespace that one statement walks over.
-type walk struct {
-	end int64 // the last task of it; those of the next one come after it
-	n   int   // how many tasks it has
-}
-
-// add makes the next window the one of the statements that follow.
-func (w *walk) add(p *packet, ns []byte, upTo int64) reader {
-	p.add("window", ns, w.end, upTo, looked)
-	return func(r *sql.Rows) error { return r.Scan(&w.end, &w.n) }
 }
 
 // Task fulfils driver.Admin.

@@ -318,16 +318,48 @@ func TestListsGoInSteps(t *testing.T) {
 	}
 	s.took("a step of a list", 5*looked, func() {
 		b := s.Tasks.(admin).txn(t.Context())
-		w := walk{}
+		w := walk{below: 1 << 62}
 		var found []*taskRow
 		if err := b.ask(func(p *packet) []reader {
-			first := w.add(p, b.q.ns, 1<<62)
-			p.add("task-columns").add("tasks-filtered", b.q.ns, 0, []byte(""), []byte(""), []byte("last"), []byte("last"), 0, list{-1}, 100)
+			first := w.add(p, b.q.ns)
+			p.add("task-columns").add("tasks-window", b.q.ns, []byte(""), []byte(""), []byte("last"), []byte("last"), 0, list{-1}, 0, w.order(), 100)
 			return []reader{first, b.reads(&found)}
 		}); err != nil || len(found) != 0 || w.n != looked {
 			t.Errorf("%v, %+v, %v", found, w, err)
 		}
 	})
+	all, err = s.Tasks.Tasks(t.Context(), driver.Filter{Newest: true, Max: 2})
+	if err != nil || len(all) != 2 || all[0].ID != last || all[1].ID >= last {
+		t.Errorf("the newest: %+v, %v", all, err)
+	}
+
+	like(t, db, last, few+100, map[string]string{"state": "6", "done": "6", "ended": "1000"})
+	like(t, db, last, 3, map[string]string{"state": "9", "done": "9", "ended": "2000"})
+	bad := []task.State{task.Failed, task.Crashed}
+	for _, newest := range []bool{false, true} {
+		f := driver.Filter{States: bad, Since: time.UnixMicro(1001), Newest: newest}
+		s.took("a list of what ended lately", 200, func() {
+			if all, err := s.Tasks.Tasks(t.Context(), f); err != nil || len(all) != 3 {
+				t.Errorf("what failed lately: %+v, %v", all, err)
+			}
+		})
+		var ids []task.ID
+		for f = (driver.Filter{States: bad, Newest: newest, Max: 1000}); len(ids)%1000 == 0; {
+			all, err := s.Tasks.Tasks(t.Context(), f)
+			if err != nil || len(all) == 0 {
+				t.Fatalf("after %d of many failed ones: %v", len(ids), err)
+			}
+			for _, x := range all {
+				ids, f = append(ids, x.ID), f.Past(x.ID)
+			}
+		}
+		if slices.Reverse(ids); !newest {
+			slices.Reverse(ids)
+		}
+		if len(ids) != few+103 || !slices.IsSorted(ids) {
+			t.Errorf("newest first: %v: %d of many failed ones", newest, len(ids))
+		}
+	}
 }
 
 // A task that supersedes many others does so in parts.

@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -87,25 +87,22 @@ func (t admin) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 	if err != nil || len(queues) == 0 {
 		return nil, err
 	}
-	after, upTo := int64(f.After), int64(f.UpTo)
-	if upTo == 0 {
-		upTo = math.MaxInt64
-	}
+	first, last := int64(f.After)+1, f.End()-1
 	var ids []int64
-	if upTo-after > looked {
-		if ids, err = t.few(ctx, queues); err != nil {
+	if last-first >= looked {
+		if ids, err = t.few(ctx, queues, f); err != nil {
 			return nil, err
 		}
 	}
 	var found []taskRow
-	for unknown := map[int64]bool{}; after < upTo && len(found) < f.Rows(); {
-		to := upTo
+	for unknown := map[int64]bool{}; first <= last && len(found) < f.Rows(); {
+		from, to := first, last
 		if ids == nil {
-			if err := t.db.run(ctx, "read tasks", do(sqlTasks()[21], after, upTo, looked/2).each(number1(&to))); err != nil {
+			if from, to, err = t.window(ctx, f, first, last); err != nil {
 				return nil, err
 			}
 		}
-		if err := t.db.run(ctx, "read tasks", t.reading(f, queues, ids, after, to, f.Rows()-len(found)).each(func(rows pgx.Rows) error {
+		if err := t.db.run(ctx, "read tasks", t.reading(f, queues, ids, from, to, f.Rows()-len(found)).each(func(rows pgx.Rows) error {
 			r, err := scanTask(rows)
 			unknown[r.queue], unknown[r.kind] = true, true
 			found = append(found, r)
@@ -116,7 +113,11 @@ func (t admin) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 		if err := t.names.learn(ctx, t.db, unknown); err != nil {
 			return nil, err
 		}
-		after = to
+		if f.Newest {
+			last = from - 1
+		} else {
+			first = to + 1
+		}
 	}
 	for i := range found {
 		found[i].Queue, found[i].Kind = t.names.text(found[i].queue), t.names.text(found[i].kind)
@@ -124,17 +125,40 @@ func (t admin) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 	return found, nil
 }
 
+// window is the part of the ids from first to last that the next step reads.
+func (t admin) window(ctx context.Context, f driver.Filter, first, last int64) (from, to int64, err error) {
+	statement, far := sqlTasks()[21], &last
+	if f.Newest {
+		statement, far = sqlTasks()[25], &first
+	}
+	err = t.db.run(ctx, "read tasks", do(statement, first, last, looked/2).each(number1(far)))
+	return first, last, err
+}
+
+// lists are the statements of a list, of all ids or of some, in ascending and in descending order.
+var lists = struct{ all, some, newest, newestSome func() string }{
+	ordered(1, ""), ordered(23, ""), ordered(1, "DESC"), ordered(23, "DESC"),
+}
+
+func ordered(n int, order string) func() string {
+	return sync.OnceValue(func() string { return strings.ReplaceAll(sqlTasks()[n], "DIRECTION", order) })
+}
+
 // reading is one of these steps.
-func (t admin) reading(f driver.Filter, queues, ids []int64, after, to int64, rows int) step {
+func (t admin) reading(f driver.Filter, queues, ids []int64, from, to int64, rows int) step {
 	var kind int64
 	if f.Kind != "" {
 		kind = t.names.kind(f.Kind)
 	}
-	args := []any{queues, kind, numbers(f.States), f.Tag, f.Unique, f.Limit, after, to, rows}
-	if ids != nil {
-		return do(sqlTasks()[23], append(args, ids)...)
+	args := []any{queues, kind, numbers(f.States), f.Tag, f.Unique, f.Limit, from, to, rows, micros(f.Since)}
+	all, some := lists.all, lists.some
+	if f.Newest {
+		all, some = lists.newest, lists.newestSome
 	}
-	return do(sqlTasks()[1], args...)
+	if ids != nil {
+		return do(some(), append(args, ids)...)
+	}
+	return do(all(), args...)
 }
 
 func scanTask(rows pgx.Rows) (r taskRow, err error) {
@@ -177,7 +201,7 @@ func (t admin) Task(ctx context.Context, id task.ID) (driver.Task, driver.Slots,
 	if id <= 0 {
 		return driver.Task{}, driver.Slots{}, false, ctx.Err()
 	}
-	found, err := t.read(ctx, driver.Filter{After: id - 1, UpTo: id})
+	found, err := t.read(ctx, driver.Filter{After: id - 1, Before: id + 1})
 	if err != nil || len(found) == 0 {
 		return driver.Task{}, driver.Slots{}, false, err
 	}

@@ -80,6 +80,19 @@ func TestEachOperationIsBoundedBesideManyNeighbours(t *testing.T) {
 			}
 		})
 	}
+	for _, f := range []driver.Filter{{States: []task.State{task.Failed, task.Crashed}}, {States: []task.State{task.Succeeded}, Since: time.Now().Add(time.Hour)}} {
+		f.Newest = true
+		s.took("a list of what there is none of", 100, func() {
+			if got, err := s.Tasks.Tasks(ctx, f); err != nil || len(got) != 0 {
+				t.Errorf("%d, %v", len(got), err)
+			}
+		})
+	}
+	s.took("the newest page of a list", 4*looked, func() {
+		if got, err := s.Tasks.Tasks(ctx, driver.Filter{Queue: "q", States: task.Waits(true), Max: 100, Newest: true}); err != nil || len(got) != 100 {
+			t.Errorf("%d, %v", len(got), err)
+		}
+	})
 	s.took("a page of a list", 4*looked, func() {
 		if got, err := s.Tasks.Tasks(ctx, driver.Filter{Queue: "q", States: task.Waits(true), Max: 100}); err != nil || len(got) != 100 {
 			t.Errorf("%d, %v", len(got), err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // queues are the numbers of all queues of the namespace, or of one by name, if there is such a queue.
@@ -33,48 +35,60 @@ func into[T any](all *[]T) func(pgx.Rows) error {
 // their queue. Running tasks are found by their worker instead.
 type part struct {
 	count, ids func() string // statements
+	states     []int16
+	ends       bool // its order begins with the end
 }
 
 var parts = []*part{
-	newPart("tasks", "t.state = 1", "t.kind", "t.sort_key"),
-	newPart("tasks", "t.state = 2", "t.kind", "t.sort_key"),
-	newPart("tasks", "t.state = 3 AND t.sort_key >= 0", "t.kind", "t.sort_key"),
-	newPart("tasks", "t.state = 4 AND t.sort_key >= 0", "t.kind", "t.sort_key"),
-	newPart("tasks", "t.state IN (0, 6)", "t.due", "t.id"),
-	newPart("tasks", "t.state = 10", "t.ended + t.hold", "t.id"),
-	newPart("tasks_ended", "t.state = 10", "t.ended", "t.id"),
-	newPart("tasks_ended", "t.state <> 10 AND t.state = 11", "t.ended", "t.id"),
-	newPart("tasks_ended", "t.state <> 10 AND t.state = 12", "t.ended", "t.id"),
-	newPart("tasks_ended", "t.state <> 10 AND t.state = 13", "t.ended", "t.id"),
-	newPart("tasks_ended", "t.state <> 10 AND t.state = 14", "t.ended", "t.id"),
+	newPart("tasks", "t.state = 1", "t.kind", "t.sort_key", 1),
+	newPart("tasks", "t.state = 2", "t.kind", "t.sort_key", 2),
+	newPart("tasks", "t.state = 3 AND t.sort_key >= 0", "t.kind", "t.sort_key", 3),
+	newPart("tasks", "t.state = 4 AND t.sort_key >= 0", "t.kind", "t.sort_key", 4),
+	newPart("tasks", "t.state IN (0, 6)", "t.due", "t.id", scheduled, retryable),
+	newPart("tasks", "t.state = 10", "t.ended + t.hold", "t.id", succeeded),
+	newPart("tasks_ended", "t.state = 10", "t.ended", "t.id", succeeded),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 11", "t.ended", "t.id", 11),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 12", "t.ended", "t.id", 12),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 13", "t.ended", "t.id", 13),
+	newPart("tasks_ended", "t.state <> 10 AND t.state = 14", "t.ended", "t.id", 14),
 }
 
-func newPart(table, which, first, second string) *part {
+func newPart(table, which, first, second string, of ...int16) *part {
 	fill := func(n int) func() string {
 		return sync.OnceValue(func() string {
 			return strings.NewReplacer("TABLE", table, "WHICH", which, "FIRST", first, "SECOND", second).Replace(sqlTasks()[n])
 		})
 	}
-	return &part{fill(0), fill(20)}
+	return &part{fill(0), fill(20), of, first == "t.ended"}
 }
 
-// few returns the ids of all tasks of some queues if there are few, and nil if there are many. So a look at a small
-// queue does not read the tasks of others.
-func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
+// few returns the ids of the tasks of some queues that the states and the instant of f may select, if there are few,
+// and nil if there are many. So a look at a small queue, or at rare states, does not read the other tasks.
+func (t tasks) few(ctx context.Context, queues []int64, f driver.Filter) (ids []int64, err error) {
 	const most = looked / 4
-	ids, met := []int64{}, 0
-	err := t.running(ctx, most+1, func(id int64, at subQueue[int64]) {
-		met++
-		if slices.Contains(queues, at.queue) {
-			ids = append(ids, id)
-		}
-	})
+	ids, met, states := []int64{}, 0, numbers(f.States)
+	wanted := func(state int16) bool { return states == nil || slices.Contains(states, state) }
+	if wanted(running) {
+		err = t.running(ctx, most+1, func(id int64, at subQueue[int64]) {
+			met++
+			if slices.Contains(queues, at.queue) {
+				ids = append(ids, id)
+			}
+		})
+	}
 	for _, q := range queues {
 		for _, s := range parts {
 			if err != nil || len(ids) > most || met > most { // those that were not met may be theirs
 				return nil, err
 			}
-			err = t.db.run(ctx, "read tasks", do(s.ids(), q, most+1).each(into(&ids)))
+			if !slices.ContainsFunc(s.states, wanted) {
+				continue
+			}
+			from := int64(math.MinInt64)
+			if s.ends && !f.Since.IsZero() {
+				from = micros(f.Since)
+			}
+			err = t.db.run(ctx, "read tasks", do(s.ids(), q, most+1, from).each(into(&ids)))
 		}
 	}
 	slices.Sort(ids)

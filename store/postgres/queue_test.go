@@ -298,6 +298,24 @@ func TestListsAndCountsBesideManyAreWhole(t *testing.T) {
 			t.Errorf("the large queue: %+v", q)
 		}
 	}
+	for _, newest := range []bool{false, true} {
+		var ids []task.ID
+		for f := (driver.Filter{States: []task.State{task.Available}, Newest: newest, Max: 1000}); len(ids)%1000 == 0; {
+			page, err := s.Tasks.Tasks(t.Context(), f)
+			if err != nil || len(page) == 0 {
+				t.Fatalf("after %d of the large queue: %v", len(ids), err)
+			}
+			for _, x := range page {
+				ids, f = append(ids, x.ID), f.Past(x.ID)
+			}
+		}
+		if slices.Reverse(ids); !newest {
+			slices.Reverse(ids)
+		}
+		if len(ids) != 2*looked+101 || !slices.IsSorted(ids) {
+			t.Errorf("newest first: %v: %d of the large queue", newest, len(ids))
+		}
+	}
 }
 
 // Of more queues than a call of Maintain looks at, all have their turn.

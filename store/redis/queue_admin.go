@@ -87,7 +87,8 @@ func (d admin) addPaused(ctx context.Context, subs []driver.SubQueue) ([]driver.
 func (d admin) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
 	var out []driver.Task
 	for {
-		a := append(d.newArgs(8+len(f.States)), int64(f.After), int64(f.UpTo), f.Rows(), f.Queue, f.Kind, quoted(f.Tag), quoted(f.Unique), quoted(f.Limit))
+		a := append(d.newArgs(10+len(f.States)), int64(f.After), int64(f.Before), f.Newest, micros(f.Since), f.Rows(), f.Queue, f.Kind,
+			quoted(f.Tag), quoted(f.Unique), quoted(f.Limit))
 		for _, s := range f.States {
 			a = append(a, stateNumber(s))
 		}
@@ -105,9 +106,10 @@ func (d admin) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error
 				return out, nil
 			}
 		}
-		if f.After = task.ID(r.int(1)); f.After == 0 {
+		if r.int(1) == 0 {
 			return out, nil
 		}
+		f = f.Past(task.ID(r.int(1)))
 	}
 }
 

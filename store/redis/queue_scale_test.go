@@ -331,6 +331,8 @@ func (c *scale) looking() {
 	filters := map[string]driver.Filter{
 		"all": {}, "failed": {States: []task.State{task.Failed}}, "running": {States: []task.State{task.Running}}, "a tag": {Tag: "none"},
 		"a kind": {Kind: "k"}, "waiting": {States: task.Waits(true)}, "discarded": {States: []task.State{task.Discarded}}, "no kind": {Kind: "none"},
+		"the newest": {Newest: true}, "the newest failed": {States: []task.State{task.Failed, task.Crashed}, Newest: true},
+		"the newest waiting": {States: task.Waits(true), Newest: true}, "lately": {Since: time.Now()}, "the newest of no tag": {Tag: "none", Newest: true},
 	}
 	for what, f := range filters {
 		f.Max = 1000

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/counters"
@@ -11,7 +12,8 @@ import (
 )
 
 var listPromises = []promise{
-	{"tasks are listed by what they are, with a cursor", listTasks},
+	{"tasks are listed by what they are, in either order, with a cursor", listTasks},
+	{"tasks are listed that ended or were enqueued since an instant", listSince},
 	{"sub-queues tell their depth, and the age of the oldest", subs},
 	{"workers that live are listed with what they have", listWorkers},
 	{"a task that is not there is not there", noTask},
@@ -37,10 +39,14 @@ func listTasks(w *world) {
 		w.Helper()
 		var want, got []task.ID
 		for i, id := range all {
-			if is(i) && id > f.After && (f.UpTo == 0 || id <= f.UpTo) && len(want) < f.Rows() {
+			if is(i) && id > f.After && (f.Before == 0 || id < f.Before) {
 				want = append(want, id)
 			}
 		}
+		if f.Newest {
+			slices.Reverse(want)
+		}
+		want = want[:min(len(want), f.Rows())]
 		for _, t := range w.tasks(f) {
 			got = append(got, t.ID)
 		}
@@ -64,20 +70,116 @@ func listTasks(w *world) {
 		func(i int) bool { return i%2 == 1 && i%3 == 0 && i%5 == 3 && i%4 == 3 })
 	check("after one", driver.Filter{After: all[99]}, any)
 	check("after the last", driver.Filter{After: all[129]}, any)
-	check("up to one", driver.Filter{UpTo: all[9]}, any)
-	check("between, of a kind", driver.Filter{After: all[9], UpTo: all[99], Kind: "k1", Max: 10}, func(i int) bool { return i%3 == 1 })
-	var paged []task.ID
-	for f := (driver.Filter{Max: 7}); ; {
+	check("before one", driver.Filter{Before: all[10]}, any)
+	check("before the first", driver.Filter{Before: 1}, any)
+	check("between, of a kind", driver.Filter{After: all[9], Before: all[100], Kind: "k1", Max: 10}, func(i int) bool { return i%3 == 1 })
+	check("the newest", driver.Filter{Newest: true}, any)
+	check("the newest one", driver.Filter{Newest: true, Max: 1}, any)
+	check("the newest of a tag", driver.Filter{Newest: true, Tag: "t3"}, func(i int) bool { return i%7 == 3 })
+	check("the newest of a state", driver.Filter{Newest: true, States: []task.State{task.Scheduled}, Max: 20}, func(i int) bool { return i%4 == 3 })
+	check("the newest of a queue and a kind", driver.Filter{Newest: true, Queue: "q1", Kind: "k0", Max: 5}, func(i int) bool { return i%2 == 1 && i%3 == 0 })
+	check("the newest between", driver.Filter{Newest: true, After: all[9], Before: all[100], Max: 10}, any)
+	check("the newest before the first", driver.Filter{Newest: true, Before: all[0]}, any)
+	w.order("page by page", w.pages(driver.Filter{Max: 7}), all)
+	w.order("page by page, of two states", w.pages(driver.Filter{Max: 7, States: []task.State{task.Scheduled, task.Available}}), all)
+	slices.Reverse(all)
+	w.order("page by page, the newest first", w.pages(driver.Filter{Max: 7, Newest: true}), all)
+	w.order("page by page, the newest of two states first", w.pages(driver.Filter{Max: 7, Newest: true, States: []task.State{task.Scheduled, task.Available}}), all)
+	w.order("page by page of all, the newest first", w.pages(driver.Filter{Max: 130, Newest: true}), all)
+}
+
+// pages lists to the end, page by page.
+func (w *world) pages(f driver.Filter) (all []task.ID) {
+	w.Helper()
+	for {
 		page := w.tasks(f)
 		for _, t := range page {
-			paged = append(paged, t.ID)
-			f.After = t.ID
+			all = append(all, t.ID)
+			f = f.Past(t.ID)
 		}
-		if len(page) < 7 {
-			break
+		if len(page) < f.Rows() {
+			return all
 		}
 	}
-	w.order("page by page", paged, all)
+}
+
+// listSince has tasks of all sorts end and be enqueued before an instant, and after it.
+func listSince(w *world) {
+	worker := w.worker(w.s)
+	verdicts := []driver.Verdict{driver.Success, driver.Fail, driver.Cancel}
+	var old, late []task.ID // what ended or was enqueued before, and since
+	end := func(i int, id task.ID) {
+		if i == len(verdicts) {
+			w.acted(driver.OpDiscard, id, driver.Done)
+			return
+		}
+		first := w.fetch(worker, 1)
+		w.order("Fetch", ids(first), []task.ID{id})
+		w.done(worker, first[0].Ref, verdicts[i])
+	}
+	const each = 4 // of each final state: those of the verdicts, and discarded
+	var ended, ending []task.ID
+	for range 2 {
+		for i := range each {
+			s := some()
+			if i == 0 {
+				s.Unique = &task.Unique{Key: fmt.Sprint("u", len(ended)), Window: time.Hour}
+			}
+			id := w.add1(s)
+			ended = append(ended, id)
+			end(i, id)
+		}
+	}
+	for range each {
+		ending = append(ending, w.add1(some()))
+	}
+	later := task.Spec{Queue: "q", Kind: "k", Delay: time.Hour}
+	open := []task.ID{w.add1(later), w.add1(task.Spec{Queue: "other", Kind: "k"})}
+	since := w.now(w.s).Add(time.Millisecond)
+	w.until(since)
+	for i, id := range ending {
+		end(i, id)
+	}
+	late = append(late, ending...)
+	for i := range each {
+		id := w.add1(some())
+		end(i, id)
+		late = append(late, id)
+	}
+	late = append(late, w.add1(later), w.add1(task.Spec{Queue: "other", Kind: "k"}))
+	running := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"other"}}).Tasks // enqueued before
+	equal(w, "fetched", running[0].Ref.ID, open[1])
+	old = append(append(old, ended...), open...)
+
+	of := func(ids []task.ID, states ...task.State) (some []task.ID) {
+		for _, id := range ids {
+			if t := w.task(id); len(states) == 0 || slices.Contains(states, t.State) {
+				some = append(some, id)
+			}
+		}
+		return some
+	}
+	all := append(slices.Clone(old), late...)
+	slices.Sort(all)
+	for _, states := range [][]task.State{nil, {task.Failed}, {task.Succeeded}, {task.Failed, task.Crashed, task.Discarded}, {task.Canceled, task.Available},
+		{task.Scheduled}, {task.Running}, {task.Available, task.Running, task.Scheduled, task.Succeeded}} {
+		for _, newest := range []bool{false, true} {
+			was, is := of(all, states...), of(late, states...)
+			if newest {
+				slices.Reverse(was)
+				slices.Reverse(is)
+			}
+			f := driver.Filter{States: states, Newest: newest, Max: 3}
+			what := fmt.Sprint("tasks that are ", states, ", newest first: ", newest)
+			w.order(what, w.pages(f), was)
+			f.Since = since
+			w.order(what+", since", w.pages(f), is)
+			f.Since = since.Add(-time.Hour)
+			w.order(what+", since long ago", w.pages(f), was)
+			f.Since = since.Add(time.Hour)
+			w.order(what+", since later", w.pages(f), nil)
+		}
+	}
 }
 
 func subs(w *world) {

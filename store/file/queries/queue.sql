@@ -63,6 +63,18 @@ SELECT t.id, t.subqueue, l.queue, l.kind, t.state, t.class, t.rank, t.priority, 
   t.ukey, t.window, coalesce(t.limited, 0), t.args, t.options, t.reason, t.stop
 FROM dibs_tasks t JOIN dibs_subqueues l ON l.id = t.subqueue
 
+-- name: few_open
+-- The ids of tasks in a range of states, by sub-queue.
+SELECT t.id FROM dibs_subqueues l CROSS JOIN dibs_tasks t INDEXED BY dibs_tasks_subqueue WHERE t.subqueue = l.id AND t.state BETWEEN ? AND ? LIMIT ?
+
+-- name: few_ended
+-- The ids of tasks of a final state that ended from an instant on, except for those with an open window.
+SELECT id FROM dibs_tasks INDEXED BY dibs_tasks_ended WHERE state >= 5 AND window = 0 AND state = ? AND ended >= ? LIMIT ?
+
+-- name: few_windows
+-- The ids of tasks with an open window.
+SELECT id FROM dibs_tasks INDEXED BY dibs_tasks_window WHERE window > 0 LIMIT ?
+
 -- name: task_insert
 -- Inserts a task. The unique index on ukey is what makes keys unique (Q1).
 INSERT INTO dibs_tasks (subqueue, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes,

@@ -88,5 +88,14 @@ func (t *Task) Matches(f *driver.Filter) bool {
 		(len(f.States) == 0 || slices.Contains(f.States, t.State)) &&
 		(f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
 		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
-		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
+		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit) &&
+		(f.Since.IsZero() || !t.since().Before(micro(f.Since)))
+}
+
+// since returns when t ended, or was enqueued.
+func (t *Task) since() time.Time {
+	if t.State.Final() {
+		return t.Ended
+	}
+	return t.Enqueued
 }

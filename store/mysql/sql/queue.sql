@@ -522,22 +522,35 @@ WHERE w.ns = ? AND w.id IN (?);
 DELETE FROM dibs_task_workers WHERE ns = ? AND ended > 0 AND ended < @dibs_now - ? LIMIT 1000;
 
 -- name: window
--- How far a step may read: so many tasks, in the order of their ids. No statement walks over more.
-SELECT COALESCE(MAX(id), 0), COUNT(*) INTO @dibs_end, @dibs_n FROM (SELECT id FROM dibs_tasks FORCE INDEX (listed)
-WHERE ns = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?) w;
-SELECT @dibs_end, @dibs_n;
+-- What a step may read: so many tasks, in the order of their ids or down from the end. No statement walks over more.
+SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0), COUNT(*) INTO @dibs_first, @dibs_last, @dibs_n FROM (SELECT id FROM dibs_tasks
+FORCE INDEX (listed) WHERE ns = ? AND id > ? AND id < ? ORDER BY id ? LIMIT ?) w;
+SELECT @dibs_first, @dibs_last, @dibs_n;
+
+-- name: ascending
+-- In the order of the ids.
+ASC
+
+-- name: descending
+-- The newest first.
+DESC
 
 -- name: depths
 -- Counts the tasks of that window.
-SELECT queue, kind, state, COUNT(*), MIN(run_at) FROM dibs_tasks FORCE INDEX (listed) WHERE ns = ? AND id > ? AND id <= @dibs_end GROUP BY queue, kind, state;
+SELECT queue, kind, state, COUNT(*), MIN(run_at) FROM dibs_tasks FORCE INDEX (listed) WHERE ns = ? AND id BETWEEN @dibs_first AND @dibs_last GROUP BY queue, kind, state;
 
 -- name: mine
 -- The tasks that a worker has, or with 1 those that are asked to stop.
 SELECT id, token, stop FROM dibs_tasks FORCE INDEX (held) WHERE ns = ? AND holder = ? AND (? = 0 OR stop <> '') ORDER BY id;
 
--- name: tasks-filtered
--- The tasks of that window that fit a filter.
-FORCE INDEX (listed) WHERE t.ns = ? AND t.id > ? AND t.id <= @dibs_end AND (? = '' OR t.queue = ?) AND (? = '' OR t.kind = ?) AND (? = 0 OR t.state IN (?)) ORDER BY t.id LIMIT ?;
+-- name: tasks-window
+-- The tasks of that window that fit a filter, of which the last instant is that of their end or else of their enqueue.
+FORCE INDEX (listed) WHERE t.ns = ? AND t.id BETWEEN @dibs_first AND @dibs_last AND (? = '' OR t.queue = ?) AND (? = '' OR t.kind = ?)
+AND (? = 0 OR t.state IN (?)) AND IF(t.state BETWEEN 5 AND 9, t.ended, t.enqueued) >= ? ORDER BY t.id ? LIMIT ?;
+
+-- name: few
+-- The ids of tasks of a final state that ended from an instant on; of state 0, of those that have not ended.
+SELECT id FROM dibs_tasks FORCE INDEX (old) WHERE ns = ? AND done = ? AND ended >= ? LIMIT ?;
 
 -- name: savepoint
 -- Begins a step in a transaction of a caller's. Outside of a transaction the second statement fails, since there is

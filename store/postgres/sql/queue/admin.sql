@@ -10,8 +10,8 @@ SELECT p.kind, p.state, count(*), coalesce(min(p.due) FILTER (WHERE p.state IN (
 FROM page p, (SELECT a, b FROM page ORDER BY a DESC, b DESC LIMIT 1) l GROUP BY p.kind, p.state;
 
 -- [1] Tasks of the queues $1, by id. $2 kind (0: all), $3 states (null: all), $4 tag, $5 unique key and $6 limit as
--- declared (empty: all), ids in ($7, $8], $9 rows at most. The caller chooses $8 so that few ids lie between: see
--- [21].
+-- declared (empty: all), ids from $7 to $8, $9 rows at most, of tasks that ended or, if they have not, were enqueued
+-- from $10 on. The caller chooses $7 and $8 so that few ids lie between: see [21] and [25]. DIRECTION is filled in.
 SELECT t.id, t.sort_key, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
        t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.options, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
@@ -22,11 +22,12 @@ FROM (
     AND ($4::text = '' OR dibs.queue_options(t.options) -> 'tags' ? $4)
     AND ($5::text = '' OR dibs.queue_options(t.options) -> 'unique' ->> 'key' = $5)
     AND ($6::text = '' OR dibs.queue_options(t.options) -> 'limit' ->> 'key' = $6)
-    AND t.id > $7::bigint AND t.id <= $8::bigint
-  ORDER BY t.id LIMIT $9::int
+    AND t.id >= $7::bigint AND t.id <= $8::bigint
+    AND CASE WHEN t.state >= 10 THEN coalesce(t.ended, 0) ELSE t.enqueued END >= $10::bigint
+  ORDER BY t.id DIRECTION LIMIT $9::int
 ) t
 LEFT JOIN dibs.queue_workers w ON w.id = t.worker
-ORDER BY t.id;
+ORDER BY t.id DIRECTION;
 
 -- [2] The attempts of the task $1, the oldest first.
 SELECT a.n, a.outcome, a.started, a.ended, coalesce(w.host, ''), a.error
@@ -105,14 +106,14 @@ SELECT pg_advisory_xact_lock(1684628081, hashtext($1));
 -- [19] The queues of the namespace; $2: this one only, if it has it (0: all).
 SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND ($2::bigint = 0 OR id = $2);
 
--- [20] The ids of a queue's tasks in one part, $2 at most: see [0].
-SELECT t.id FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH ORDER BY FIRST, SECOND LIMIT $2::int;
+-- [20] The ids of a queue's tasks in one part, $2 at most, from $3 on in its order: see [0].
+SELECT t.id FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH AND FIRST >= $3::bigint ORDER BY FIRST, SECOND LIMIT $2::int;
 
--- [21] How far a step of [1] may read that begins after $1 and ends at $2: to the $3th row of each table. Ids of
+-- [21] How far a step of [1] may read that begins at $1 and ends at $2: to the $3th row of each table. Ids of
 -- other namespaces lie between, and this bounds how many of them are walked over.
 SELECT least($2::bigint,
-  (SELECT t.id FROM dibs.tasks t WHERE t.id > $1::bigint AND t.id <= $2 ORDER BY t.id OFFSET $3::int LIMIT 1),
-  (SELECT t.id FROM dibs.tasks_ended t WHERE t.id > $1 AND t.id <= $2 ORDER BY t.id OFFSET $3 LIMIT 1));
+  (SELECT t.id FROM dibs.tasks t WHERE t.id >= $1::bigint AND t.id <= $2 ORDER BY t.id OFFSET $3::int LIMIT 1),
+  (SELECT t.id FROM dibs.tasks_ended t WHERE t.id >= $1 AND t.id <= $2 ORDER BY t.id OFFSET $3 LIMIT 1));
 
 -- [22] What runs in the namespace, $2 at most: by its workers, since running tasks are indexed by worker. Each half
 -- of the UNION begins at a partial index of workers: those that are there, and those that are gone and may have tasks
@@ -124,22 +125,28 @@ SELECT t.id, t.queue, t.kind FROM dibs.queue_workers w, LATERAL (SELECT x.id, x.
 WHERE w.ns = $1 AND w.gone <> 0 AND w.unrescued
 LIMIT $2::int;
 
--- [23] As [1], of the ids $10: where a queue has few tasks, they are found by its parts and read by id.
+-- [23] As [1], of the ids $11: where a queue has few tasks, they are found by its parts and read by id.
 SELECT t.id, t.sort_key, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
        t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.options, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
 FROM (
-  SELECT * FROM (SELECT x.* FROM dibs.all_tasks x WHERE x.id = ANY ($10::bigint[]) OFFSET 0) t
+  SELECT * FROM (SELECT x.* FROM dibs.all_tasks x WHERE x.id = ANY ($11::bigint[]) OFFSET 0) t
   WHERE t.queue = ANY ($1::bigint[])
     AND ($2::bigint = 0 OR t.kind = $2) AND ($3::smallint[] IS NULL OR t.state = ANY ($3))
     AND ($4::text = '' OR dibs.queue_options(t.options) -> 'tags' ? $4)
     AND ($5::text = '' OR dibs.queue_options(t.options) -> 'unique' ->> 'key' = $5)
     AND ($6::text = '' OR dibs.queue_options(t.options) -> 'limit' ->> 'key' = $6)
-    AND t.id > $7::bigint AND t.id <= $8::bigint
-  ORDER BY t.id LIMIT $9::int
+    AND t.id >= $7::bigint AND t.id <= $8::bigint
+    AND CASE WHEN t.state >= 10 THEN coalesce(t.ended, 0) ELSE t.enqueued END >= $10::bigint
+  ORDER BY t.id DIRECTION LIMIT $9::int
 ) t
 LEFT JOIN dibs.queue_workers w ON w.id = t.worker
-ORDER BY t.id;
+ORDER BY t.id DIRECTION;
 
 -- [24] The operators' words on limits that stand, a thousand at most.
 SELECT said_of, key, slots, said, said_by, said_at FROM dibs.queue_limits WHERE ns = $1 AND said IS NOT NULL ORDER BY key, lim LIMIT 1000;
+
+-- [25] As [21], of a step that begins at $2 and goes down to $1.
+SELECT greatest($1::bigint,
+  (SELECT t.id FROM dibs.tasks t WHERE t.id >= $1 AND t.id <= $2::bigint ORDER BY t.id DESC OFFSET $3::int LIMIT 1),
+  (SELECT t.id FROM dibs.tasks_ended t WHERE t.id >= $1 AND t.id <= $2 ORDER BY t.id DESC OFFSET $3 LIMIT 1));

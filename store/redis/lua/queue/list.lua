@@ -1,23 +1,31 @@
 -- Reads tasks by id for Admin, a bounded number of them (promise 26): a few pages of ids, or a thousand of each rare
 -- final state.
 --
--- ARGV: after, up to (0: no bound), how many rows at most, queue, kind ('' for any), three strings that the spec must
--- contain ('' for none), then states (none: any). Answers: now, the id up to which it looked (0: there are no more),
--- {subqueue, name, …}, {worker, its hash, …}, then of each task that was selected: id, row, spec.
-local after, up_to, most, queue, kind = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+-- ARGV: after, before (0: no bound), 1 for the newest first, since when it ended or else was enqueued, how many rows at
+-- most, queue, kind ('' for any), three strings that the spec must contain ('' for none), then states (none: any).
+-- Answers: now, the id up to which it looked (0: there are no more), {subqueue, name, …}, {worker, its hash, …}, then of
+-- each task that was selected: id, row, spec.
+local low, high, newest, since = tonumber(ARGV[1]) + 1, tonumber(ARGV[2]) - 1, ARGV[3] == '1', tonumber(ARGV[4])
+local most, queue, kind = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local needles = {}
-for i = 6, 8 do
+for i = 8, 10 do
   if ARGV[i] ~= '' then needles[#needles + 1] = ARGV[i] end
 end
-local states, only_open, only_rare = {}, #ARGV > 8, #ARGV > 8
-for i = 9, #ARGV do
+local states, only_open, only_rare = {}, #ARGV > 10, #ARGV > 10
+for i = 11, #ARGV do
   local s = tonumber(ARGV[i])
   states[s] = true
   if s >= SUCCEEDED then only_open = false end
   if s <= SUCCEEDED then only_rare = false end
 end
 local any_state = next(states) == nil
-if up_to == 0 then up_to = 2 ^ 53 end
+if high < 0 then high = 2 ^ 53 end
+
+-- range reads the scores from one to another of a sorted set, in the order of the list.
+local function range(key, from, to, count)
+  if newest then return call('ZREVRANGEBYSCORE', prefix .. key, to, from, 'LIMIT', 0, count) end
+  return call('ZRANGEBYSCORE', prefix .. key, from, to, 'LIMIT', 0, count)
+end
 
 local subqueues = {}
 local function subqueue_selected(subqueue)
@@ -29,7 +37,7 @@ local function subqueue_selected(subqueue)
 end
 
 local function selected(t)
-  return (any_state or states[t[STATE]]) and subqueue_selected(t[SUBQUEUE])
+  return (any_state or states[t[STATE]]) and (final(t[STATE]) and t[ENDED] or t[ENQUEUED]) >= since and subqueue_selected(t[SUBQUEUE])
 end
 
 local specs = {}
@@ -46,13 +54,13 @@ local function contains(spec)
   return true
 end
 
--- Candidates come in ascending order, a bounded number of them. looked is the id up to which all were considered.
-local found, looked, more = {}, after, false
+-- Candidates come in the order of the list, a bounded number of them. looked is the id up to which all were considered.
+local found, looked, more = {}, 0, false
 local function consider(ids)
   load(ids)
   local fit = {}
   for _, id in ipairs(ids) do
-    if rows[id] and selected(rows[id]) or unsound[id] and any_state and queue == '' and kind == '' then fit[#fit + 1] = id end
+    if rows[id] and selected(rows[id]) or unsound[id] and any_state and since == 0 and queue == '' and kind == '' then fit[#fit + 1] = id end
   end
   if #needles > 0 then load_specs(fit) end
   for _, id in ipairs(fit) do
@@ -71,11 +79,12 @@ end
 local function rare()
   local ids = {}
   for s in pairs(states) do
-    for _, id in ipairs(call('ZRANGEBYSCORE', prefix .. 'final:' .. s, '(' .. text(after), text(up_to), 'LIMIT', 0, 1000)) do
-      ids[#ids + 1] = id
-    end
+    for _, id in ipairs(range('final:' .. s, text(low), text(high), 1000)) do ids[#ids + 1] = id end
   end
-  table.sort(ids, function(x, y) return tonumber(x) < tonumber(y) end)
+  table.sort(ids, function(x, y)
+    if newest then x, y = y, x end
+    return tonumber(x) < tonumber(y)
+  end)
   local cut = math.min(#ids, 1000) -- beyond it one of the states may have more
   more = #ids >= 1000
   consider({unpack(ids, 1, cut)})
@@ -84,31 +93,37 @@ end
 -- few is how many pages one look goes through: 4,000 ids, or half of them where each spec must be read as well.
 local few = #needles > 0 and 2 or 4
 
--- pages_after are a few of the pages that hold tasks after an id, and the id up to which there are no others. For
--- open states only, pages without unfinished tasks are passed over.
-local function pages_after(id)
-  local pages = call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, only_open and 500 or few)
-  local function ends(n) return math.min(n * 1000 + 999, up_to) end
-  if not only_open then return pages, #pages == few and ends(pages[few]) or up_to end
+-- The ids of a page that are asked for, and the id that a list reaches last, of a page and of all.
+local function first_of(n) return math.max(n * 1000, low) end
+local function last_of(n) return math.min(n * 1000 + 999, high) end
+local ends, far = last_of, high
+if newest then ends, far = first_of, low end
+
+-- next_pages are the next few pages that hold tasks, and the id up to which there are no others. For open states only,
+-- pages without unfinished tasks are passed over.
+local function next_pages()
+  local pages = range('pages', page(low), page(high), only_open and 500 or few)
+  if not only_open then return pages, #pages == few and ends(pages[few]) or far end
   local open, some = fields('unfinished', pages), {}
   for _, n in ipairs(pages) do
     if open[n] then some[#some + 1] = n end
     if #some == few then return some, ends(n) end
   end
-  return some, #pages == 500 and ends(pages[500]) or up_to
+  return some, #pages == 500 and ends(pages[500]) or far
 end
 
 -- by_page goes through the ids of those pages.
 local function by_page()
-  local pages, all = pages_after(after + 1)
+  local pages, all = next_pages()
   for _, n in ipairs(pages) do
-    local ids = {}
-    for id = math.max(after + 1, n * 1000), math.min(up_to, n * 1000 + 999) do ids[#ids + 1] = text(id) end
+    local ids, from, to, step = {}, first_of(n), last_of(n), 1
+    if newest then from, to, step = to, from, -1 end
+    for id = from, to, step do ids[#ids + 1] = text(id) end
     consider(ids)
     if more then return end
   end
   looked = all
-  more = looked < up_to
+  more = looked ~= far
 end
 
 if only_rare then rare() else by_page() end
