@@ -123,7 +123,7 @@ func flagValues() map[string]cobra.CompletionFunc {
 		"--queue":                asked(queueNames),
 		"--render":               oneOf("yaml", "cloudformation", "terraform"),
 		"--scope":                oneOf("global", "host"),
-		"--state":                severalOf(append(strings.Split(stateNames(), ", "), "waiting")...),
+		"--state":                severalOf(append(strings.Split(stateNames(task.States), ", "), "waiting")...),
 		"--spec-dir":             directories,
 		"--store":                directories,
 		"--table":                oneOf("system", "user"),

@@ -145,7 +145,7 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	} else if o.mayBeRun() {
 		o.ambiguous(ctx, e, place)
 	}
-	entries = cut(e, entries, o.limit, func(en entry) time.Time { return en.at() })
+	entries = cutHistory(e, entries, o.limit, func(en entry) time.Time { return en.at() })
 	if o.out == "json" {
 		return writeJSON(e.stdout, entries)
 	}
@@ -422,7 +422,7 @@ func showEvents(ctx context.Context, e env, p *opened, q history.Query, out form
 		return fmt.Errorf("read events: %w", err)
 	}
 	slices.SortStableFunc(events, func(x, y history.Event) int { return y.At.Compare(x.At) })
-	events = cut(e, events, q.Limit-1, func(ev history.Event) time.Time { return ev.At })
+	events = cutHistory(e, events, q.Limit-1, func(ev history.Event) time.Time { return ev.At })
 	for i := range events {
 		events[i].Job, _ = mirror.Split(events[i].Job) // its Host says where it was seen
 	}

@@ -97,19 +97,26 @@ func (en entry) lateText() string {
 	}
 }
 
-// cut leaves the latest entries of a list that has one more than was asked for, if there are so many, and says how to
-// see the others. Entries of the last one's second are shown again, so that none is passed over.
-func cut[T any](e env, all []T, limit int, at func(T) time.Time) []T {
-	if len(all) < min(limit+1, mostRead) {
+// cutHistory cuts a list whose latest entry comes first. Entries of the last one's second are shown again, so that none
+// is passed over.
+func cutHistory[T any](e env, all []T, limit int, at func(T) time.Time) []T {
+	return cut(e, all, limit, mostRead, "latest", func(last T) string {
+		return "--to " + stampOf(at(last).Truncate(time.Second).Add(time.Second)) + " shows earlier ones"
+	})
+}
+
+// cut leaves the first entries of a list that has one more than was asked for, if there are so many, and says how to
+// see the others: with a larger limit, up to most, or as rest says of the last entry.
+func cut[T any](e env, all []T, limit, most int, which string, rest func(last T) string) []T {
+	if len(all) < min(limit+1, most) {
 		return all
 	}
 	all = all[:limit]
 	more := ""
-	if limit < mostRead {
-		more = fmt.Sprintf("-n %d shows more, and ", min(10*limit, mostRead))
+	if limit < most {
+		more = fmt.Sprintf("-n %d shows more, and ", min(10*limit, most))
 	}
-	fmt.Fprintf(e.stderr, "dibs: these are the latest %d; %s--to %s shows earlier ones\n", limit, more,
-		stampOf(at(all[limit-1]).Truncate(time.Second).Add(time.Second)))
+	fmt.Fprintf(e.stderr, "dibs: these are the %s %d; %s%s\n", which, limit, more, rest(all[limit-1]))
 	return all
 }
 

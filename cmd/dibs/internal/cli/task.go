@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -349,102 +348,4 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]task.Spec, error) {
 		return nil, usage(fmt.Errorf("a line after task %d is longer than %d bytes, the most for arguments", len(specs), task.MaxArgs))
 	}
 	return specs, lines.Err()
-}
-
-// taskListOptions are the flags of `dibs task list`, and of acts on many tasks.
-type taskListOptions struct {
-	store  string
-	states []string
-	filter driver.Filter
-	after  int64
-	out    format
-}
-
-func (o *taskListOptions) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	storeFlag(cmd, &o.store)
-	f.StringVar(&o.filter.Queue, "queue", "", "only of this queue")
-	f.StringVar(&o.filter.Kind, "kind", "", "only of this kind")
-	f.StringSliceVar(&o.states, "state", nil, "only in these states: "+stateNames())
-	f.StringVar(&o.filter.Tag, "tag", "", "only with this tag")
-	f.StringVar(&o.filter.Unique, "unique-key", "", "only with this unique key")
-	f.StringVar(&o.filter.Limit, "limit-key", "", "only with this limit's key")
-}
-
-func stateNames() string {
-	names := make([]string, len(task.States))
-	for i, s := range task.States {
-		names[i] = string(s)
-	}
-	return strings.Join(names, ", ")
-}
-
-func (o *taskListOptions) selects() (driver.Filter, error) {
-	f := o.filter
-	for _, s := range o.states {
-		if s == "waiting" {
-			f.States = append(f.States, task.Waits(true)...)
-			continue
-		}
-		if !task.State(s).Valid() {
-			return f, usage(fmt.Errorf("--state %s: want one of %s, or waiting", s, stateNames()))
-		}
-		f.States = append(f.States, task.State(s))
-	}
-	return f, nil
-}
-
-func newTaskList(e env) *cobra.Command {
-	o := taskListOptions{}
-	cmd := &cobra.Command{Use: "list", Short: "List tasks, by id", Args: exactly(0, "no arguments"),
-		Example: "  dibs task list --queue mail --state failed,crashed\n  dibs task list --unique-key shop -o json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTaskList(cmd.Context(), e, o)
-		}}
-	o.flags(cmd)
-	formatFlag(cmd, &o.out)
-	cmd.Flags().IntVarP(&o.filter.Max, "max", "n", 100, "at most this many, 1 to 1000")
-	cmd.Flags().Int64Var(&o.after, "after", 0, "only ids above this one: the last id of the previous list")
-	return cmd
-}
-
-func runTaskList(ctx context.Context, e env, o taskListOptions) error {
-	if err := o.out.check(); err != nil {
-		return err
-	}
-	f, err := o.selects()
-	switch {
-	case err != nil:
-		return err
-	case f.Max < 1 || f.Max > 1000:
-		return usage(fmt.Errorf("-n, --max %d: want 1 to 1000; --after continues a list", f.Max))
-	}
-	p, err := openQueue(ctx, e, o.store)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	f.After = task.ID(o.after)
-	tasks, err := p.store.Tasks.Tasks(ctx, f)
-	if err != nil {
-		return fmt.Errorf("list tasks: %w", err)
-	}
-	views := make([]taskView, len(tasks))
-	rows := make([][]string, len(tasks))
-	for i, t := range tasks {
-		views[i] = viewTask(t)
-		key := "-"
-		if t.Unique != nil {
-			key = t.Unique.Key
-		}
-		rows[i] = []string{strconv.FormatInt(int64(t.ID), 10), t.Queue, t.Kind, string(t.State), fmt.Sprintf("%d/%d", t.Attempts-t.Granted, t.AttemptBudget()),
-			stampOf(t.RunAt), stampOf(t.Ended), key, orDash(t.Reason)}
-	}
-	if len(tasks) == f.Rows() {
-		fmt.Fprintf(e.stderr, "dibs: there may be more than these %d: --after %d shows them\n", len(tasks), tasks[len(tasks)-1].ID)
-	}
-	if o.out == "json" {
-		return writeJSON(e.stdout, views)
-	}
-	return e.table("ID QUEUE KIND STATE ATTEMPTS RUN_AT ENDED UNIQUE_KEY REASON", rows, "ENDED", "UNIQUE_KEY", "RUN_AT")
 }

@@ -120,7 +120,7 @@ func (o *taskOpOptions) check(v taskVerb) error {
 	if err != nil {
 		return err
 	}
-	selecting := f.Queue != "" || f.Kind != "" || f.Tag != "" || f.Unique != "" || f.Limit != "" || len(f.States) > 0 || o.all
+	selecting := f.Queue != "" || f.Kind != "" || f.Tag != "" || f.Unique != "" || f.Limit != "" || len(f.States) > 0 || !f.Since.IsZero() || o.all
 	switch {
 	case len(o.ids) > 0 && selecting:
 		return usage(errors.New("name tasks by id or select them by flags, not both"))
