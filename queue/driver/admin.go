@@ -16,8 +16,8 @@ type Admin interface {
 	Queues(ctx context.Context) ([]SubQueue, error)
 	// Workers returns the workers whose lease is live, sorted by host and pid.
 	Workers(ctx context.Context) ([]Process, error)
-	// Tasks returns the tasks that f selects, by id, without their attempts. It reads in bounded steps. If few tasks are
-	// in the states of f, and ended since f.Since, it reads no others.
+	// Tasks returns the tasks that f selects, by id, without their attempts. It reads in bounded steps. If few tasks
+	// are in the states of f, and ended since f.Since, it should read no others.
 	Tasks(ctx context.Context, f Filter) ([]Task, error)
 	// Task returns one task with its attempts, and the holders of its limit's slots; ok is false if there is no such
 	// task.
@@ -95,7 +95,8 @@ type Filter struct {
 	Tag         string
 	// Unique and Limit select by key, as declared, whatever its scope.
 	Unique, Limit string
-	// Since, unless zero: only tasks that ended since then, and tasks that were enqueued since then and have not ended.
+	// Since, unless zero: only tasks that ended since then, and tasks that were enqueued since then and have not
+	// ended.
 	Since time.Time
 	// Newest lists by id descending, instead of ascending. Ids ascend in the order of the enqueues.
 	Newest bool

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// few is up to how many tasks a list finds by the index of final states. Of more, it walks over all tasks in the order
-// of their ids.
+// few is up to how many tasks a list finds by the index of final states. Of more, it walks over all tasks in the
+// order of their ids.
 const few = looked / 2
 
 // Tasks fulfils driver.Admin. The database cannot select by everything: the rest is judged here, a bounded number of

@@ -97,8 +97,8 @@ func (en entry) lateText() string {
 	}
 }
 
-// cutHistory cuts a list whose latest entry comes first. Entries of the last one's second are shown again, so that none
-// is passed over.
+// cutHistory cuts a list whose latest entry comes first. Entries of the last one's second are shown again, so that
+// none is passed over.
 func cutHistory[T any](e env, all []T, limit int, at func(T) time.Time) []T {
 	return cut(e, all, limit, mostRead, "latest", func(last T) string {
 		return "--to " + stampOf(at(last).Truncate(time.Second).Add(time.Second)) + " shows earlier ones"

@@ -44,7 +44,9 @@ func (r *round) operate(n int) {
 	last := lasts[len(lasts)-1].ID
 	r.act(driver.OpRequest{Operation: driver.OpPromote, IDs: []task.ID{last}})
 	r.resume()
-	r.await("the promoted task", func() bool { return r.list(driver.Filter{After: last - 1, Before: last + 1})[0].State == task.Succeeded })
+	r.await("the promoted task", func() bool {
+		return r.list(driver.Filter{After: last - 1, Before: last + 1})[0].State == task.Succeeded
+	})
 	if left := r.left(); left < n/10 && testsize.Long() {
 		r.Errorf("when the promoted one was done, %d of %d were left", left, n)
 	}

@@ -1,10 +1,10 @@
 -- Reads tasks by id for Admin, a bounded number of them (promise 26): a few pages of ids, or a thousand of each rare
 -- final state.
 --
--- ARGV: after, before (0: no bound), 1 for the newest first, since when it ended or else was enqueued, how many rows at
--- most, queue, kind ('' for any), three strings that the spec must contain ('' for none), then states (none: any).
--- Answers: now, the id up to which it looked (0: there are no more), {subqueue, name, …}, {worker, its hash, …}, then of
--- each task that was selected: id, row, spec.
+-- ARGV: after, before (0: no bound), 1 for the newest first, since when it ended or else was enqueued, how many rows
+-- at most, queue, kind ('' for any), three strings that the spec must contain ('' for none), then states (none: any).
+-- Answers: now, the id up to which it looked (0: there are no more), {subqueue, name, …}, {worker, its hash, …}, then
+-- of each task that was selected: id, row, spec.
 local low, high, newest, since = tonumber(ARGV[1]) + 1, tonumber(ARGV[2]) - 1, ARGV[3] == '1', tonumber(ARGV[4])
 local most, queue, kind = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local needles = {}
@@ -54,7 +54,8 @@ local function contains(spec)
   return true
 end
 
--- Candidates come in the order of the list, a bounded number of them. looked is the id up to which all were considered.
+-- Candidates come in the order of the list, a bounded number of them. looked is the id up to which all were
+-- considered.
 local found, looked, more = {}, 0, false
 local function consider(ids)
   load(ids)
