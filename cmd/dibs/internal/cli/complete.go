@@ -59,6 +59,7 @@ func argumentValues() map[string]cobra.CompletionFunc {
 	return map[string]cobra.CompletionFunc{
 		"dibs adopt":          first(manifests),
 		"dibs apply":          first(manifests),
+		"dibs check":          asked(jobNames, leaseKeys(true)),
 		"dibs doctor":         first(manifests),
 		"dibs drift":          first(manifests),
 		"dibs explain":        first(asked(jobNames, leaseKeys(true))),
