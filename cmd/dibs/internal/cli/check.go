@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
+	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // The exit statuses of `dibs check`, as monitors understand them.
@@ -89,12 +94,17 @@ func runCheck(ctx context.Context, e env, o checkOptions) error {
 	defer cancel()
 	v, code, err := o.verdict(ctx, e, a)
 	if err != nil {
-		if v, code = (status.Verdict{Text: oneLine(err.Error())}), checkUnknown; errors.Is(err, lease.ErrUnavailable) || ctx.Err() != nil {
+		if v, code = (status.Verdict{Text: oneLine(err.Error())}), checkUnknown; isAway(err) || ctx.Err() != nil {
 			v, code = status.Verdict{Text: storeAway(a.String(), err, time.Time{}).Headline()}, checkCritical
 		}
 	}
 	e.tellVerdict(v, code)
 	return statusError{code, nil}.orNil()
+}
+
+// isAway reports whether a store does not answer, rather than that it does not let this user in.
+func isAway(err error) bool {
+	return errors.Is(err, lease.ErrUnavailable) && !errors.Is(err, fs.ErrPermission)
 }
 
 // orNil is the error, or nil for status 0.
@@ -132,27 +142,53 @@ func (o checkOptions) verdict(ctx context.Context, e env, a address) (v status.V
 	case len(o.jobs) > 0:
 		var unknown []string
 		if v, unknown = f.CheckJobs(o.jobs, o.maxAge); len(unknown) > 0 {
-			return v, 0, fmt.Errorf("no job and no key %s is known in %s%s", strings.Join(unknown, ", "), p.config, p.meant(ctx, unknown[0]))
+			err = fmt.Errorf("no job and no key %s is known in %s%s", strings.Join(unknown, ", "), p.config, p.meant(ctx, unknown[0]))
+			if v.State != status.Critical {
+				return v, 0, err
+			}
+			v.Text += "; " + err.Error()
 		}
 	default:
+		if f.Empty() {
+			return v, 0, fmt.Errorf("nothing is on record in %s: no server, no job, no run and no task; it is new or lost everything, or it is another store than the fleet's", p.config)
+		}
 		v = status.Judge(f).Whole()
 	}
 	return v, map[status.Severity]int{status.OK: checkOK, status.Warning: checkWarning, status.Critical: checkCritical}[v.State], nil
 }
 
-// known returns the jobs with the names that the store knows them by: they may be given as in trigger, with a point.
-func (o checkOptions) known(ctx context.Context, p *opened) ([]string, error) {
-	all := make([]string, len(o.jobs))
-	for i, job := range o.jobs {
-		all[i] = job
+// known returns the jobs with the names that the store knows them by: they may be given as in trigger, with a point,
+// and a host's own job has a copy here for each host.
+func (o checkOptions) known(ctx context.Context, p *opened) (all []string, err error) {
+	var hosts []mirror.Host
+	for _, job := range o.jobs {
+		found := []string{}
 		for _, name := range names(job) {
 			ok, err := isKnown(ctx, p, []string{name})
 			if err != nil {
 				return nil, err
 			}
 			if ok {
-				all[i] = name
+				found = append(found, name)
 				break
+			}
+			if hosts == nil {
+				if hosts, err = mirror.Hosts(ctx, p.Backend.Backend); err != nil {
+					return nil, err
+				}
+			}
+			for _, h := range hosts {
+				if slices.ContainsFunc(h.Jobs, func(j tick.Job) bool { return j.Name == name && j.Removed.IsZero() }) {
+					found = append(found, mirror.On(name, h.ID))
+				}
+			}
+		}
+		if len(found) == 0 {
+			found = append(found, job)
+		}
+		for _, name := range found {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
 			}
 		}
 	}
@@ -168,7 +204,7 @@ func (e env) tellVerdict(v status.Verdict, code int) {
 		if i == 0 {
 			line += " |"
 		}
-		line += fmt.Sprintf(" %s=%s%s;%s;%s;0", label(p.Name), strconv.FormatFloat(p.Value, 'f', -1, 64), p.Unit, p.Warn, p.Crit)
+		line += fmt.Sprintf(" %s=%s%s;%s;%s;0", label(p.Name), strconv.FormatFloat(math.Round(p.Value*1000)/1000, 'f', -1, 64), p.Unit, p.Warn, p.Crit)
 	}
 	fmt.Fprintln(e.stdout, line)
 }

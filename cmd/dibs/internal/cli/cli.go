@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
@@ -123,6 +124,9 @@ func execute(ctx context.Context, args []string, e env) int {
 		}
 	}
 	if st.err != nil {
+		if cmd.Name() == "check" && wrong { // a monitor reads standard output
+			e.tellVerdict(status.Verdict{Text: strings.TrimPrefix(st.err.Error(), errUsage.Error()+": ")}, checkUnknown)
+		}
 		fmt.Fprintf(stderr, "dibs: %s\n", strings.TrimPrefix(st.err.Error(), errUsage.Error()+": "))
 		if wrong || errors.Is(err, errUsage) {
 			if cmd.Name() == "help" {

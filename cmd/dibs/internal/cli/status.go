@@ -14,7 +14,6 @@ import (
 	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/internal/output"
-	"github.com/dibs-run/dibs/lease"
 )
 
 // statusOptions are the flags of `dibs status`.
@@ -34,7 +33,12 @@ func newStatus(e env) *cobra.Command {
 	o := statusOptions{}
 	cmd := &cobra.Command{Use: "status", Short: "Show how the fleet is, the worst first", Long: statusHelp,
 		Example: "  dibs status\n  dibs status --watch\n  dibs status -o json",
-		Args:    exactly(0, "no arguments"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && o.watch != 0 {
+				return fmt.Errorf("%w: want no arguments; give --watch its pause as in --watch=%s", errUsage, args[0])
+			}
+			return exactly(0, "no arguments")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runStatus(cmd.Context(), e, o)
 		}}
@@ -69,8 +73,7 @@ func runStatus(ctx context.Context, e env, o statusOptions) error {
 	s := &statusScreen{env: e, o: o, address: a}
 	defer s.close()
 	for {
-		err := s.show(ctx)
-		if o.watch == 0 {
+		if err := s.show(ctx); err != nil || o.watch == 0 {
 			return err
 		}
 		select {
@@ -99,7 +102,7 @@ func (s *statusScreen) close() {
 
 func (s *statusScreen) show(ctx context.Context) error {
 	report, err := s.read(ctx)
-	if err != nil && !errors.Is(err, lease.ErrUnavailable) {
+	if err != nil && !isAway(err) {
 		return err
 	}
 	if err != nil {
@@ -211,9 +214,9 @@ func (s *statusScreen) tell(v statusView) error {
 		if q.Paused {
 			state = "paused"
 		}
-		rows = append(rows, []string{q.Queue, fmt.Sprint(q.Waiting), fmt.Sprint(q.Running), fmt.Sprint(q.Workers), oldest, state})
+		rows = append(rows, []string{q.Queue, fmt.Sprint(q.Waiting), fmt.Sprint(q.Running), fmt.Sprint(q.Failed), fmt.Sprint(q.Workers), oldest, state})
 	}
-	part("QUEUES", len(rows), "QUEUE WAITING RUNNING WORKERS OLDEST STATE", rows, "dibs queue list")
+	part("QUEUES", len(rows), "QUEUE WAITING RUNNING FAILED WORKERS OLDEST STATE", rows, "dibs queue list")
 	if n := v.Numbers.Locks; n > 0 {
 		fmt.Fprintf(&b, "\n%s held beside runs: dibs lease list\n", plural(n, "lock"))
 	}

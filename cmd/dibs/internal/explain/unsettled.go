@@ -132,10 +132,10 @@ func (d *Definition) Overdue(now time.Time, ttl time.Duration) bool {
 }
 
 // Late returns the latest tick that should have begun by an instant, and that somebody may still claim: no pause and
-// no window holds it back, and it is neither settled nor over. ok is false if there is none.
-func (d *Definition) Late(by, now time.Time, ttl time.Duration) (at time.Time, ok bool) {
+// no window holds it back, and it is neither settled nor too late to start. ok is false if there is none.
+func (d *Definition) Late(by, now time.Time) (at time.Time, ok bool) {
 	at, ok = d.Set.Prev(by.Add(-d.job.Starts(by).Sub(by)))
-	if !ok || !at.After(d.Mark) || !d.covers(at) || d.over(at, now, ttl) || d.Pause.Stops(at, now) {
+	if !ok || !at.After(d.Mark) || !d.covers(at) || d.job.StartBy(at).Before(now) || d.Pause.Stops(at, now) {
 		return at, false
 	}
 	outcome, _ := d.job.Fate(d.Pause, at)

@@ -66,23 +66,33 @@ func (f Facts) CheckJobs(names []string, maxAge time.Duration) (v Verdict, unkno
 			bad = append(bad, p.What)
 		}
 	}
-	for _, name := range names {
-		last, known := f.success(name)
+	for _, job := range names {
+		last, runs, known := f.success(job)
+		name := f.Name(job)
 		if !known {
 			unknown = append(unknown, name)
 			continue
 		}
-		age := f.Now.Sub(last)
-		p := Perf{Name: "age of " + name, Value: age.Round(time.Millisecond).Seconds(), Unit: "s"}
+		if at := f.Removed[job]; !at.IsZero() {
+			v.State = Worse(v.State, Warning)
+			bad = append(bad, name+" was removed at "+stamp(at))
+			continue
+		}
+		age := max(f.Now.Sub(last), 0)
+		p := Perf{Name: "age of " + name, Value: age.Seconds(), Unit: "s"}
 		if maxAge > 0 {
 			p.Crit = seconds(maxAge)
+		}
+		never := name + " has not succeeded yet"
+		if runs >= mostRuns {
+			never = fmt.Sprintf("%s has not succeeded in its last %d runs", name, runs)
 		}
 		switch {
 		case last.IsZero() && maxAge > 0:
 			v.State = Critical
-			bad = append(bad, name+" has not succeeded yet")
+			bad = append(bad, never)
 		case last.IsZero():
-			good = append(good, name+" has not succeeded yet")
+			good = append(good, never)
 		case maxAge > 0 && age > maxAge:
 			v.State = Critical
 			bad = append(bad, fmt.Sprintf("%s succeeded last %s ago, at %s", name, age.Round(time.Second), stamp(last)))
@@ -100,20 +110,20 @@ func (f Facts) CheckJobs(names []string, maxAge time.Duration) (v Verdict, unkno
 // seconds is a bound as a number without an exponent.
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
-// success is when a job succeeded last, among the runs that were read. known is false if the store knows nothing of
-// it.
-func (f Facts) success(name string) (last time.Time, known bool) {
-	known = slices.ContainsFunc(f.Jobs, func(j Job) bool { return j.Job.Name == name }) ||
+// success is when a job succeeded last, among the runs that were read, and how many these are. known is false if the
+// store knows nothing of it.
+func (f Facts) success(name string) (last time.Time, runs int, known bool) {
+	known = !f.Removed[name].IsZero() || slices.ContainsFunc(f.Jobs, func(j Job) bool { return j.Job.Name == name }) ||
 		slices.ContainsFunc(f.Ticks, func(t tick.Tick) bool { return t.Job == name })
 	for _, x := range f.Runs {
 		if x.Job == name {
-			known = true
+			runs++
 			if x.Outcome == run.Succeeded && x.Ended.After(last) {
 				last = x.Ended
 			}
 		}
 	}
-	return last, known
+	return last, runs, known || runs > 0
 }
 
 // QueueBounds are what is too much in a queue; 0: that does not matter.
@@ -136,8 +146,10 @@ func (f Facts) CheckQueue(name string, most QueueBounds) (v Verdict, known bool)
 	}
 	var bad []string
 	for _, p := range Queues(f.Queues, f.Workers, f.Pauses, f.Now) {
-		if p.Subject == name && (p.Kind != QueueOld || most.Oldest == 0) {
-			v.State = Worse(v.State, p.Severity)
+		if (p.Subject == name || p.Subject == "" && p.Kind == Paused) && (p.Kind != QueueOld || most.Oldest == 0) {
+			if p.Severity != Note {
+				v.State = Worse(v.State, p.Severity)
+			}
 			bad = append(bad, p.What)
 		}
 	}
@@ -145,7 +157,7 @@ func (f Facts) CheckQueue(name string, most QueueBounds) (v Verdict, known bool)
 	if !q.Oldest.IsZero() {
 		age = max(f.Now.Sub(q.Oldest), 0)
 	}
-	waiting, oldest := Perf{Name: "waiting", Value: float64(q.Waiting)}, Perf{Name: "oldest", Value: age.Round(time.Millisecond).Seconds(), Unit: "s"}
+	waiting, oldest := Perf{Name: "waiting", Value: float64(q.Waiting)}, Perf{Name: "oldest", Value: age.Seconds(), Unit: "s"}
 	if most.Depth > 0 {
 		if waiting.Crit = fmt.Sprint(most.Depth); q.Waiting > most.Depth {
 			v.State = Critical
@@ -158,11 +170,11 @@ func (f Facts) CheckQueue(name string, most QueueBounds) (v Verdict, known bool)
 			bad = append(bad, fmt.Sprintf("the oldest task of queue %s has waited for %s", name, age.Round(time.Second)))
 		}
 	}
-	bad = append(bad, fmt.Sprintf("queue %s: %d waiting, %d running, %s", name, q.Waiting, q.Running, counted(q.Workers, "worker")))
+	bad = append(bad, fmt.Sprintf("queue %s: %d waiting, %d running, %d failed, %s", name, q.Waiting, q.Running, q.Failed, counted(q.Workers, "worker")))
 	if q.Paused {
 		bad = append(bad, "paused")
 	}
 	v.Text = strings.Join(bad, "; ")
-	v.Perf = []Perf{waiting, oldest, {Name: "running", Value: float64(q.Running)}, {Name: "workers", Value: float64(q.Workers)}}
+	v.Perf = []Perf{waiting, oldest, {Name: "running", Value: float64(q.Running)}, {Name: "failed", Value: float64(q.Failed)}, {Name: "workers", Value: float64(q.Workers)}}
 	return v, true
 }

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
@@ -27,7 +29,7 @@ func Judge(f Facts) Report {
 	add(Fleet(f.Census, jobs)...)
 	add(back(f.Census)...)
 	for _, l := range f.Late {
-		add(Problem{Severity: Critical, Kind: Late, Subject: f.Name(l.Job), Since: l.At, Cure: "`dibs explain " + f.Name(l.Job) + "` says more.",
+		add(Problem{Severity: Critical, Kind: Late, Subject: f.Name(l.Job), Since: l.At, Cure: "`dibs explain " + word(l.Job) + "` says more.",
 			What: fmt.Sprintf("%s has been due since %s, and no server has claimed it", f.Name(l.Job), stamp(l.At))})
 	}
 	add(Queues(f.Queues, f.Workers, f.Pauses, f.Now)...)
@@ -82,6 +84,14 @@ var BadOutcomes = []run.Outcome{run.Failed, run.TimedOut, run.Lost, run.Crashed,
 // says reports whether an outcome says whether the job works.
 func says(o run.Outcome) bool { return Bad(o) || o == run.Succeeded }
 
+// endOf is when a tick ended or, if it did not run, when it was due.
+func endOf(t tick.Tick) time.Time {
+	if t.Outcome.Ran() && !t.Ended.IsZero() {
+		return t.Ended
+	}
+	return lastOf(t)
+}
+
 // lastOf is the last tick that a row stands for.
 func lastOf(t tick.Tick) time.Time {
 	if t.Through.After(t.At) {
@@ -113,7 +123,7 @@ func (f Facts) ends() (all []Problem) {
 		host[x.ID] = x.Host
 	}
 	for _, t := range slices.Concat(f.Ticks, f.Unsettled) {
-		of(t.Job).add(t.Outcome, max(t.Count, 1), lastOf(t), host[t.RunID], t.Reason, t.RunID)
+		of(t.Job).add(t.Outcome, max(t.Count, 1), endOf(t), host[t.RunID], t.Reason, t.RunID)
 	}
 	live := map[string]bool{}
 	for _, l := range f.Held {
@@ -121,27 +131,30 @@ func (f Facts) ends() (all []Problem) {
 	}
 	for _, x := range f.Runs {
 		if x.Tick.IsZero() {
-			if x.Outcome == "" && !live[x.ID] && f.Now.Sub(x.Started) > 2*f.TTL && len(f.Held) < mostHeld {
+			if x.Outcome == "" && !live[x.ID] && f.Now.Sub(x.Started) > 2*f.TTL && !f.MoreHeld {
 				x.Outcome, x.Reason = run.Crashed, "it lost its lease and did not report"
 			}
-			of(x.Job).add(x.Outcome, 1, x.Started, x.Host, x.Reason, x.ID)
+			of(x.Job).add(x.Outcome, 1, cmp.Or(x.Ended, x.Started), x.Host, x.Reason, x.ID)
 		}
 	}
 	for _, t := range f.Latest { // of those after From, Ticks tells
 		if last := lastOf(t); last.Before(f.From) && last.After(f.Now.Add(-Day)) {
-			of(t.Job).add(t.Outcome, max(t.Count, 1), last, host[t.RunID], t.Reason, t.RunID)
+			of(t.Job).add(t.Outcome, max(t.Count, 1), endOf(t), host[t.RunID], t.Reason, t.RunID)
 		}
 	}
 	for job, e := range jobs {
-		if (len(e.bad) > 0 || Bad(e.last)) && !f.Removed[job] {
-			all = append(all, f.bad(f.Name(job), *e))
+		if (len(e.bad) > 0 || Bad(e.last)) && f.Removed[job].IsZero() {
+			all = append(all, f.bad(job, *e))
 		}
 	}
 	return all
 }
 
-// bad makes a problem of a job that ended badly.
-func (f Facts) bad(job string, e ended) Problem {
+// bad makes a problem of a job that ended badly. The commands know a host's own job by its plain name.
+func (f Facts) bad(name string, e ended) Problem {
+	job := f.Name(name)
+	plain, _ := mirror.Split(name)
+	plain = word(plain)
 	n, counts := 0, []string{}
 	for _, o := range BadOutcomes {
 		if e.bad[o] > 0 {
@@ -149,7 +162,7 @@ func (f Facts) bad(job string, e ended) Problem {
 			counts = append(counts, fmt.Sprintf("%d %s", e.bad[o], strings.ReplaceAll(string(o), "_", " ")))
 		}
 	}
-	p := Problem{Severity: Note, Kind: Failed, Subject: job, Since: e.latest, Count: n, Cure: "`dibs history " + job + " --failed` shows them."}
+	p := Problem{Severity: Note, Kind: Failed, Subject: job, Since: e.latest, Count: n, Cure: "`dibs history " + plain + " --failed` shows them."}
 	p.What = fmt.Sprintf("%s succeeded at %s; within 24 h: %s", job, stamp(e.latest), strings.Join(counts, ", "))
 	if Bad(e.last) {
 		p.Severity, p.Kind = Critical, Failing
@@ -157,19 +170,29 @@ func (f Facts) bad(job string, e ended) Problem {
 		if e.host != "" {
 			p.What += " on " + e.host
 		}
-		if e.reason != "" {
+		if e.reason != "" && e.reason != badly[e.last] {
 			p.What += ": " + firstLine(e.reason)
 		}
 		if n > 1 {
 			p.What += "; within 24 h: " + strings.Join(counts, ", ")
 		}
 		if e.last == run.Missed {
-			p.Cure = "`dibs explain " + job + " --at " + stamp(e.latest) + "` says more."
+			p.Cure = "`dibs explain " + plain + " --at " + stamp(e.latest) + "` says more."
 		} else if e.id != "" {
 			p.Cure = "`dibs history --log --run " + e.id + "` shows what it printed."
 		}
 	}
 	return p
+}
+
+// word is a name as a shell takes it.
+func word(name string) string {
+	if strings.IndexFunc(name, func(r rune) bool {
+		return r <= '~' && !strings.ContainsRune("/._:@%+,-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
 var badly = map[run.Outcome]string{run.Failed: "failed", run.TimedOut: "timed out", run.Lost: "lost its lease", run.Crashed: "crashed",

@@ -97,10 +97,11 @@ func TestTheFirstLineIsTheWorst(t *testing.T) {
 			f.Held = []lease.Record{{Key: "backup", Holder: lease.Holder{RunID: "k", Host: "db-1"}}}
 		}, status.OK, "2 servers", ""},
 		"a removed job failed": {func(f *status.Facts) {
-			f.Ticks, f.Removed = append(f.Ticks, closed("shop/old", time.Minute, run.Failed)), map[string]bool{"shop/old": true}
+			f.Ticks, f.Removed = append(f.Ticks, closed("shop/old", time.Minute, run.Failed)), map[string]time.Time{"shop/old": ago(time.Minute)}
 		}, status.OK, "2 servers", ""},
 		"nobody works":     {func(f *status.Facts) { f.Workers, f.Queues[0].Oldest = nil, ago(2*time.Minute) }, status.Critical, "tasks of kind send wait in queue mail (3 of them), and no live worker handles them", "queue-unworked"},
-		"nobody works yet": {func(f *status.Facts) { f.Workers = nil }, status.Warning, "tasks of kind send wait in queue mail", "queue-unworked"},
+		"nobody works yet": {func(f *status.Facts) { f.Workers = nil }, status.OK, "2 servers, 1 worker, 2 jobs: nothing is late or failing; tasks of kind send wait in queue mail", "queue-unworked"},
+		"scheduled":        {func(f *status.Facts) { f.Workers, f.Queues[0].Oldest = nil, time.Time{} }, status.OK, "2 servers", ""},
 		"paused, and unwork": {func(f *status.Facts) {
 			f.Workers, f.Pauses = nil, []driver.Pause{{Queue: "mail", Since: ago(time.Hour)}}
 		}, status.OK, "2 servers", ""},
@@ -228,7 +229,7 @@ func TestCheckQueue(t *testing.T) {
 		state  status.Severity
 		text   string
 	}{
-		"it is well":    {nil, status.QueueBounds{Oldest: time.Minute, Depth: 3}, status.OK, "queue mail: 3 waiting, 1 running, 1 worker"},
+		"it is well":    {nil, status.QueueBounds{Oldest: time.Minute, Depth: 3}, status.OK, "queue mail: 3 waiting, 1 running, 0 failed, 1 worker"},
 		"it is deep":    {nil, status.QueueBounds{Depth: 2}, status.Critical, "3 tasks wait in queue mail, more than 2; queue mail:"},
 		"it is old":     {func(f *status.Facts) { f.Queues[0].Oldest = ago(2 * time.Minute) }, status.QueueBounds{Oldest: time.Minute}, status.Critical, "the oldest task of queue mail has waited for 2m0s"},
 		"older is fine": {func(f *status.Facts) { f.Queues[0].Oldest = ago(2 * time.Hour) }, status.QueueBounds{Oldest: 3 * time.Hour}, status.OK, "queue mail:"},

@@ -37,22 +37,22 @@ func Queues(subs []driver.SubQueue, workers []driver.Process, pauses []driver.Pa
 // subQueue judges one kind of task in one queue. Nothing is said of what a pause explains.
 func subQueue(l driver.SubQueue, workers []driver.Process, pauses []driver.Pause, now time.Time) []Problem {
 	waiting := waits(l)
-	if waiting == 0 || stopped(l, pauses, now) {
+	if l.Oldest.IsZero() || stopped(l, pauses, now) { // what is scheduled may wait for long
 		return nil
 	}
 	age := now.Sub(l.Oldest)
 	if !slices.ContainsFunc(workers, func(w driver.Process) bool {
 		return slices.Contains(w.Queues, l.Queue) && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, l.Kind))
 	}) {
-		p := Problem{Severity: Warning, Kind: Unworked, Subject: l.Queue, Since: l.Oldest, Count: waiting,
+		p := Problem{Severity: Note, Kind: Unworked, Subject: l.Queue, Since: l.Oldest, Count: waiting,
 			What: fmt.Sprintf("tasks of kind %s wait in queue %s (%d of them), and no live worker handles them", l.Kind, l.Queue, waiting),
 			Cure: "Start a worker for it: `dibs work " + l.Queue + " -- COMMAND`, or queue.Worker."}
-		if !l.Oldest.IsZero() && age > unworkedFor {
+		if age > unworkedFor {
 			p.Severity = Critical
 		}
 		return []Problem{p}
 	}
-	if !l.Oldest.IsZero() && age > longWait {
+	if age > longWait {
 		return []Problem{{Severity: Warning, Kind: QueueOld, Subject: l.Queue, Since: l.Oldest, Count: waiting,
 			What: fmt.Sprintf("the oldest task of kind %s in queue %s has waited for %s since it was due", l.Kind, l.Queue, age.Round(time.Minute)),
 			Cure: "Start more workers or slots; `dibs queue show " + l.Queue + "` has the numbers, `dibs task show ID` says why one waits."}}
@@ -79,14 +79,15 @@ func (f Facts) perQueue() []Queue {
 	for _, l := range f.Queues {
 		q := by[l.Queue]
 		if q == nil {
-			q = &Queue{Queue: l.Queue}
+			q = &Queue{Queue: l.Queue, Paused: true}
 			by[l.Queue] = q
 		}
 		q.Waiting, q.Running = q.Waiting+waits(l), q.Running+l.Depth[task.Running]
 		if !l.Oldest.IsZero() && (q.Oldest.IsZero() || l.Oldest.Before(q.Oldest)) {
 			q.Oldest = l.Oldest
 		}
-		q.Paused = q.Paused || stopped(l, f.Pauses, f.Now)
+		q.Failed += l.Depth[task.Failed] + l.Depth[task.Crashed]
+		q.Paused = q.Paused && stopped(l, f.Pauses, f.Now)
 	}
 	for _, w := range f.Workers {
 		for _, name := range w.Queues {

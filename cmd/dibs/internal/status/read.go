@@ -30,9 +30,11 @@ type Facts struct {
 	HoldUntil time.Time
 	Census    fleet.Census
 	Jobs      []Job // registered, and not removed
-	Removed   map[string]bool
+	Removed   map[string]time.Time
 	// Held are the live leases but those of dibs itself; those of runs are among them.
-	Held []lease.Record
+	// MoreHeld: there are others.
+	Held     []lease.Record
+	MoreHeld bool
 	// Ticks and Runs are those of the last day, the latest first; whole from From on. If that is not the whole day,
 	// Latest has the last ticks of the jobs that have not ended since From.
 	Ticks  []tick.Tick
@@ -64,6 +66,7 @@ const (
 	Day       = 24 * time.Hour
 	mostRows  = 5_000  // ticks, and as many runs
 	mostHeld  = 10_000 // leases: what lease.Store.List returns at most
+	mostRuns  = 1000   // of a job that is asked for alone
 	mostLate  = 200    // jobs that are asked for one by one
 	mostTicks = 200_000
 )
@@ -88,7 +91,11 @@ func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) 
 	f.TTL, f.HoldUntil = b.Keeper.Margin().TTL, s.Properties.HoldUntil
 	o.Patience = cmp.Or(o.Patience, Patience)
 	r := reader{ctx, b, s, o, &f, &sync.Mutex{}}
-	steps := []func() error{r.census, r.leases, r.queues}
+	// The leases come before the runs: a run that ends in between has ended, and has not lost its lease.
+	if err := r.leases(); err != nil {
+		return f, err
+	}
+	steps := []func() error{r.census, r.queues}
 	if s.Ticked() {
 		steps = append(steps, r.jobs, r.ticks, r.runs)
 	}
@@ -135,7 +142,7 @@ func (r reader) leases() error {
 			r.f.Held = append(r.f.Held, a.Record)
 		}
 	}
-	if len(reply.Answers) >= mostHeld {
+	if r.f.MoreHeld = len(reply.Answers) >= mostHeld; r.f.MoreHeld {
 		r.cut("only the first %d leases", mostHeld)
 	}
 	return nil
@@ -195,16 +202,16 @@ func (r reader) jobs() error {
 	if err != nil {
 		return fmt.Errorf("read the registered jobs: %w", err)
 	}
-	r.f.Removed = map[string]bool{}
+	r.f.Removed = map[string]time.Time{}
 	for _, k := range mirror.Own(known) {
 		if !k.Removed.IsZero() {
-			r.f.Removed[k.Name] = true
+			r.f.Removed[k.Name] = k.Removed
 			continue
 		}
 		d, err := explain.Define(k)
 		r.f.Jobs = append(r.f.Jobs, Job{k, d, err})
 	}
-	if len(r.o.Jobs) > 0 {
+	if len(r.o.Jobs) > 0 && !slices.ContainsFunc(r.o.Jobs, func(name string) bool { _, host := mirror.Split(name); return host != "" }) {
 		return nil
 	}
 	hosts, err := mirror.Hosts(r.ctx, r.b)
@@ -238,7 +245,7 @@ func ofLastDay[T any](r reader, read func(context.Context, history.Query) ([]T, 
 		return read(r.ctx, history.Query{From: r.f.Now.Add(-Day), Limit: mostRows})
 	}
 	for _, name := range r.o.Jobs {
-		some, err := read(r.ctx, history.Query{Job: name, Limit: 1000})
+		some, err := read(r.ctx, history.Query{Job: name, Limit: mostRuns})
 		if err != nil {
 			return nil, err
 		}
@@ -260,7 +267,7 @@ func (r reader) rest() (err error) {
 		}
 	}
 	if f.From.After(f.Now.Add(-Day)) {
-		r.cut("the ticks and runs since %s, and before that the last ones of each job", stamp(f.From))
+		r.cut("the ticks and runs since %s, and before that the last ticks of each registered job", stamp(f.From))
 		if err := r.latest(); err != nil {
 			return err
 		}
@@ -302,7 +309,7 @@ func (r reader) latest() error {
 			names = append(names, j.Job.Name)
 		}
 	}
-	last, err := r.b.History.LatestTicks(r.ctx, names, 2) // the last one may run
+	last, err := r.b.History.LatestTicks(r.ctx, names, 5) // the last ones may run, or be skipped
 	if err != nil {
 		return fmt.Errorf("read the last ticks of each job: %w", err)
 	}
@@ -316,9 +323,11 @@ func (r reader) latest() error {
 // is late when it is missed.
 func (r reader) late() error {
 	f := r.f
-	claimed := map[tick.Spot]bool{}
+	claimed := map[string]time.Time{} // the last tick of a job that is, or a later one: then it is missed, if anything
 	for _, t := range slices.Concat(f.Ticks, f.Latest) {
-		claimed[tick.Spot{Job: t.Job, At: t.At.UTC()}] = true
+		if last := lastOf(t); last.After(claimed[t.Job]) {
+			claimed[t.Job] = last
+		}
 	}
 	served, asked := map[string]bool{}, 0
 	for _, j := range f.Jobs {
@@ -329,8 +338,8 @@ func (r reader) late() error {
 		if !served[app] || j.Err != nil {
 			continue
 		}
-		at, ok := j.Definition.Late(f.Now.Add(-r.o.Patience), f.Now, f.TTL)
-		if !ok || claimed[tick.Spot{Job: j.Job.Name, At: at.UTC()}] {
+		at, ok := j.Definition.Late(f.Now.Add(-r.o.Patience), f.Now)
+		if !ok || !claimed[j.Job.Name].Before(at) {
 			continue
 		}
 		if at.Before(f.From) { // it may have a row that was not read
@@ -355,6 +364,11 @@ func (r reader) cut(what string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.f.Cut = append(r.f.Cut, fmt.Sprintf(what, args...))
+}
+
+// Empty reports whether nothing at all is on record.
+func (f Facts) Empty() bool {
+	return len(f.Census.Members)+len(f.Jobs)+len(f.Removed)+len(f.Held)+len(f.Ticks)+len(f.Runs)+len(f.Hosts)+len(f.Queues)+len(f.Workers)+len(f.Pauses) == 0
 }
 
 // Name returns a job's name for people: that of a host's own job names the host.

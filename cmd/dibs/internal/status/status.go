@@ -123,8 +123,9 @@ type Queue struct {
 	Waiting int       `json:"waiting"` // due or not: scheduled, available, retryable, blocked
 	Running int       `json:"running"`
 	Workers int       `json:"workers"`
-	Oldest  time.Time `json:"oldest,omitzero"` // since when the oldest task that could run waits
-	Paused  bool      `json:"paused,omitempty"`
+	Oldest  time.Time `json:"oldest,omitzero"`  // since when the oldest task that could run waits
+	Failed  int       `json:"failed"`           // failed or crashed, as long as they are kept
+	Paused  bool      `json:"paused,omitempty"` // each of its kinds is
 }
 
 // Headline says in one line how the fleet is: its worst problem, or that there is none.
