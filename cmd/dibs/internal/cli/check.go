@@ -14,9 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
-	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/tick"
 )
 
 // The exit statuses of `dibs check`, as monitors understand them.
@@ -160,7 +158,6 @@ func (o checkOptions) verdict(ctx context.Context, e env, a address) (v status.V
 // known returns the jobs with the names that the store knows them by: they may be given as in trigger, with a point,
 // and a host's own job has a copy here for each host.
 func (o checkOptions) known(ctx context.Context, p *opened) (all []string, err error) {
-	var hosts []mirror.Host
 	for _, job := range o.jobs {
 		found := []string{}
 		for _, name := range names(job) {
@@ -172,16 +169,11 @@ func (o checkOptions) known(ctx context.Context, p *opened) (all []string, err e
 				found = append(found, name)
 				break
 			}
-			if hosts == nil {
-				if hosts, err = mirror.Hosts(ctx, p.Backend.Backend); err != nil {
-					return nil, err
-				}
+			copies, err := status.Copies(ctx, p.Backend.Backend, name)
+			if err != nil {
+				return nil, err
 			}
-			for _, h := range hosts {
-				if slices.ContainsFunc(h.Jobs, func(j tick.Job) bool { return j.Name == name && j.Removed.IsZero() }) {
-					found = append(found, mirror.On(name, h.ID))
-				}
-			}
+			found = append(found, copies...)
 		}
 		if len(found) == 0 {
 			found = append(found, job)

@@ -366,6 +366,17 @@ func (r reader) cut(what string, args ...any) {
 	r.f.Cut = append(r.f.Cut, fmt.Sprintf(what, args...))
 }
 
+// Copies returns the names that the copies of a host's own job have here, one for each host that has such a job.
+func Copies(ctx context.Context, b *scheduler.Backend, job string) (names []string, err error) {
+	hosts, err := mirror.Hosts(ctx, b)
+	for _, h := range hosts {
+		if slices.ContainsFunc(h.Jobs, func(j tick.Job) bool { return j.Name == job && j.Removed.IsZero() }) {
+			names = append(names, mirror.On(job, h.ID))
+		}
+	}
+	return names, err
+}
+
 // Empty reports whether nothing at all is on record.
 func (f Facts) Empty() bool {
 	return len(f.Census.Members)+len(f.Jobs)+len(f.Removed)+len(f.Held)+len(f.Ticks)+len(f.Runs)+len(f.Hosts)+len(f.Queues)+len(f.Workers)+len(f.Pauses) == 0
