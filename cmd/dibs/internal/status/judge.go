@@ -131,7 +131,7 @@ func (f Facts) ends() (all []Problem) {
 	}
 	for _, x := range f.Runs {
 		if x.Tick.IsZero() {
-			if x.Outcome == "" && !live[x.ID] && f.Now.Sub(x.Started) > 2*f.TTL && !f.MoreHeld {
+			if x.Outcome == "" && !live[x.ID] && !ofHost(x.Job) && f.Now.Sub(x.Started) > 2*f.TTL && !f.MoreHeld {
 				x.Outcome, x.Reason = run.Crashed, "it lost its lease and did not report"
 			}
 			of(x.Job).add(x.Outcome, 1, cmp.Or(x.Ended, x.Started), x.Host, x.Reason, x.ID)
@@ -167,7 +167,7 @@ func (f Facts) bad(name string, e ended) Problem {
 	if Bad(e.last) {
 		p.Severity, p.Kind = Critical, Failing
 		p.What = job + " " + badly[e.last] + " at " + stamp(e.latest)
-		if e.host != "" {
+		if e.host != "" && !ofHost(name) {
 			p.What += " on " + e.host
 		}
 		if e.reason != "" && e.reason != badly[e.last] {

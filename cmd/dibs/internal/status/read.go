@@ -160,6 +160,9 @@ func (r reader) leasesOf(names []string) error {
 		}
 	}
 	for _, name := range names {
+		if ofHost(name) {
+			continue
+		}
 		key, err := lease.ParseKey(name)
 		if err != nil {
 			return err
@@ -211,7 +214,7 @@ func (r reader) jobs() error {
 		d, err := explain.Define(k)
 		r.f.Jobs = append(r.f.Jobs, Job{k, d, err})
 	}
-	if len(r.o.Jobs) > 0 && !slices.ContainsFunc(r.o.Jobs, func(name string) bool { _, host := mirror.Split(name); return host != "" }) {
+	if len(r.o.Jobs) > 0 && !slices.ContainsFunc(r.o.Jobs, ofHost) {
 		return nil
 	}
 	hosts, err := mirror.Hosts(r.ctx, r.b)
@@ -364,6 +367,12 @@ func (r reader) cut(what string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.f.Cut = append(r.f.Cut, fmt.Sprintf(what, args...))
+}
+
+// ofHost reports whether a name is that of a copy of a host's own job, whose lease is in that host's directory.
+func ofHost(name string) bool {
+	_, host := mirror.Split(name)
+	return host != ""
 }
 
 // Copies returns the names that the copies of a host's own job have here, one for each host that has such a job.
