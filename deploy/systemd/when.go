@@ -50,6 +50,13 @@ func Translate(s *schedule.Schedule) (Translation, error) {
 			beside[minuteOf(at)] = true
 		}
 	}
+	if slices.ContainsFunc(days, func(day string) bool { return strings.Contains(day, "~") }) {
+		// Of a time that the clock shows twice, systemd takes either one on a day that is counted from the month's last.
+		for _, at := range clocks.Repeated(zone, f) {
+			beside[minuteOf(at)], beside[minuteOf(clocks.Earlier(zone, at))] = true, true
+		}
+		second = list(f.Seconds, 60)
+	}
 	if len(beside) > 0 {
 		t.More = true
 		for _, l := range daily(slices.Sorted(maps.Keys(beside))) {

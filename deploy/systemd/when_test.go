@@ -128,6 +128,7 @@ func TestTranslate(t *testing.T) {
 		{"30 2 * * *", "Europe/Berlin", "*-*-* 02:30:00 Europe/Berlin; *-*-* 01:00:00 UTC", true},
 		{"0 * * * *", "Europe/Berlin", "*-*-* *:00:00 Europe/Berlin; *-*-* 01:00:00 UTC", true},
 		{"0 18 L * *", "UTC", "*-*~01 18:00:00 UTC", false},
+		{"30 2 L-2 10 *", "Europe/Berlin", "*-10~03 02:30:00 Europe/Berlin; *-*-* 00:30:00 UTC; *-*-* 01:00,30:00 UTC", true},
 		{"0 18 L-2,10 * *", "UTC", "*-*-10 18:00:00 UTC; *-*~03 18:00:00 UTC", false},
 		{"0 9 * * MON#3", "UTC", "Mon *-*-15,16,17,18,19,20,21 09:00:00 UTC", false},
 		{"0 9 * * MON#5", "UTC", "Mon *-*-29,30,31 09:00:00 UTC", false},

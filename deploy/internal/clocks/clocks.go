@@ -121,6 +121,12 @@ func AfterGaps(zone *time.Location, f schedule.Fields) (all []time.Time) {
 	return all
 }
 
+// Earlier is when the clock of a zone showed for the first time what it shows at one of the instants of Repeated.
+func Earlier(zone *time.Location, at time.Time) time.Time {
+	const before = 3 * 60 * 60 // no clock is set back by so much
+	return at.Add(-time.Duration(Offset(zone, at.Unix()-before)-Offset(zone, at.Unix())) * time.Second)
+}
+
 // Repeated are the instants at which a clock shows one of a schedule's times for the second time.
 func Repeated(zone *time.Location, f schedule.Fields) (all []time.Time) {
 	own := map[int]bool{}
