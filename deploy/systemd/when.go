@@ -51,7 +51,8 @@ func Translate(s *schedule.Schedule) (Translation, error) {
 		}
 	}
 	if slices.ContainsFunc(days, func(day string) bool { return strings.Contains(day, "~") }) {
-		// Of a time that the clock shows twice, systemd takes either one on a day that is counted from the month's last.
+		// Of a time that the clock shows twice, systemd takes either one, on a day that is counted from the last of
+		// the month.
 		for _, at := range clocks.Repeated(zone, f) {
 			beside[minuteOf(at)], beside[minuteOf(clocks.Earlier(zone, at))] = true, true
 		}
