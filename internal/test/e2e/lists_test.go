@@ -61,11 +61,11 @@ func TestAListOfEventsOrTasksThatIsCutSaysSo(t *testing.T) {
 	}
 	for list, all := range map[string][]string{
 		"these are the latest 3; -n 30 shows more, and --to": {"history", "--events", "app/j", "-n"},
-		"--after": {"task", "list", "-n"},
+		"these are the oldest 1; -n 10 shows more, and --after": {"task", "list", "-n"},
 	} {
 		whole, short := "4", "3"
 		if all[0] == "task" {
-			whole, short = "3", "2" // as many as there are may not be all
+			whole, short = "2", "1"
 		}
 		for _, form := range []string{"table", "json"} {
 			args := append(all[:len(all):len(all)], whole, "-o", form)
