@@ -60,7 +60,7 @@ func TestAListOfEventsOrTasksThatIsCutSaysSo(t *testing.T) {
 		w.must("task", "enqueue", "k", "--args", "{}")
 	}
 	for list, all := range map[string][]string{
-		"these are the latest 3; -n 30 shows more, and --to": {"history", "--events", "app/j", "-n"},
+		"these are the latest 3; -n 30 shows more, and --to":    {"history", "--events", "app/j", "-n"},
 		"these are the oldest 1; -n 10 shows more, and --after": {"task", "list", "-n"},
 	} {
 		whole, short := "4", "3"
