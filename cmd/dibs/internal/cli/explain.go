@@ -17,6 +17,7 @@ import (
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // explainOptions are the flags of `dibs explain`.
@@ -217,7 +218,7 @@ func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained
 
 // withServers adds who serves the app of a tick that nobody has claimed yet.
 func (x *explained) withServers(c fleet.Census) {
-	x.Serving = c.Serving(appOf(x.Job))
+	x.Serving = c.Serving(tick.AppOf(x.Job))
 	for _, m := range x.Serving.Up {
 		x.Servers = append(x.Servers, viewMember(m))
 	}

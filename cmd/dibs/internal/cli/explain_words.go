@@ -94,7 +94,7 @@ func words(a explain.Account) []string {
 
 // unclaimed says of a due tick who may claim it.
 func (w *wording) unclaimed() {
-	app, still := appOf(w.Job), fmt.Sprintf("until %s it can still start, and after that it is missed", w.at(w.StartBy))
+	app, still := tick.AppOf(w.Job), fmt.Sprintf("until %s it can still start, and after that it is missed", w.at(w.StartBy))
 	switch none, _ := unserved(app, w.Serving); {
 	case len(w.Serving.Up) > 0:
 		w.say("Nobody has claimed it yet. A server that is up (%s) claims it soon; %s.", hostsOf(w.Serving.Up), still)

@@ -8,15 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
-// notWell are the outcomes of what was due, or begun, and did not come to a good end. What was skipped, paused,
-// replaced or canceled was meant to be.
-var notWell = []string{string(run.Failed), string(run.TimedOut), string(run.Lost), string(run.Crashed), string(run.Missed), string(run.Unavailable)}
+// notWell are the outcomes of what did not come to a good end.
+var notWell = func() (all []string) {
+	for _, o := range status.BadOutcomes {
+		all = append(all, string(o))
+	}
+	return all
+}()
 
 // outcomes are all that an entry can say.
 var outcomes = append([]string{string(run.Succeeded), string(run.Replaced), string(run.Canceled), string(run.Skipped), string(run.Paused),

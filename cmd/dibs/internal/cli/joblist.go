@@ -117,7 +117,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 	}
 	for i, r := range records {
 		if r.State != "removed" {
-			records[i].unserved, records[i].Unserved = unserved(appOf(r.Job), services(appOf(r.Job)))
+			records[i].unserved, records[i].Unserved = unserved(tick.AppOf(r.Job), services(tick.AppOf(r.Job)))
 		}
 	}
 	switch {

@@ -202,12 +202,3 @@ func hostsOf(all []fleet.Member) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// appOf is the app of a job; "" for a key of dibs run.
-func appOf(job string) string {
-	app, _, ok := strings.Cut(job, "/")
-	if !ok {
-		return ""
-	}
-	return app
-}

@@ -24,7 +24,7 @@ func Queues(subs []driver.SubQueue, workers []driver.Process, pauses []driver.Pa
 	for _, p := range pauses {
 		if age := now.Sub(p.Since); age > longPause {
 			all = append(all, Problem{Severity: Warning, Kind: Paused, Subject: p.Queue, Since: p.Since,
-				What: fmt.Sprintf("%s has been paused for %s, by %s%s", paused(p), age.Round(time.Minute), p.By, because(p.Why)),
+				What: fmt.Sprintf("%s has been paused for %s, by %s%s", p.What(), age.Round(time.Minute), p.By, because(p.Why)),
 				Cure: "`dibs queue resume` ends it; a pause with `dibs queue pause --for` ends by itself."})
 		}
 	}
@@ -103,18 +103,6 @@ func (f Facts) perQueue() []Queue {
 	}
 	slices.SortFunc(all, func(a, b Queue) int { return strings.Compare(a.Queue, b.Queue) })
 	return all
-}
-
-func paused(p driver.Pause) string {
-	switch {
-	case p.Queue == "" && p.Kind == "":
-		return "everything"
-	case p.Kind == "":
-		return "queue " + p.Queue
-	case p.Queue == "":
-		return "kind " + p.Kind
-	}
-	return "kind " + p.Kind + " in queue " + p.Queue
 }
 
 func because(why string) string {
