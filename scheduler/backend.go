@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -115,4 +116,15 @@ func (b *Backend) KeepOutput(ctx context.Context, r run.Record, output []byte) e
 // the next call continues. Nothing that runs waits for it.
 func (b *Backend) Retain(ctx context.Context, steps int) error {
 	return b.parts().pruner.retain(ctx, steps)
+}
+
+// release releases what this process holds. If the store does not answer, that expires by itself, and nothing has
+// failed: heard is false.
+func (b *Backend) release(ctx context.Context) (heard bool, err error) {
+	err = b.Book.Release(ctx)
+	if errors.Is(err, lease.ErrUnavailable) {
+		b.log().Warn("the store did not answer: what this process holds is not released, and expires by itself", "event", "not-released", "error", err)
+		return false, nil
+	}
+	return true, err
 }

@@ -100,9 +100,7 @@ func (b *Backend) Backfill(accept, work context.Context, j *Job, fill Backfill, 
 	p.recorder.event(work, history.Event{Kind: "backfill-begun", Job: j.Spec.Key(), Reason: what})
 	n, err := f.run(accept, work)
 	p.recorder.event(work, history.Event{Kind: "backfill-ended", Job: j.Spec.Key(), Reason: fmt.Sprintf("%s: %s run", what, ticks(n))})
-	if err := b.Book.Release(context.WithoutCancel(work)); err != nil {
-		b.log().Warn("the lease of this back-fill could not be released; it expires by itself", "error", err)
-	}
+	_, _ = b.release(context.WithoutCancel(work))
 	return err
 }
 

@@ -227,6 +227,20 @@ func TestADrainWaitsForTheEndOfWhatItStopped(t *testing.T) {
 	})
 }
 
+// A store that does not answer at the end is no error: what the server held expires by itself.
+func TestAnEndWithoutTheStoreIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h, at := w.host(1, 0), minute()
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		sleepUntil(at.Add(10 * time.Second))
+		h.cut(true)
+		if h.stop(); h.err != nil {
+			t.Error(h.err)
+		}
+	})
+}
+
 // A run that a person canceled is not run again, whatever the policy says of crashes.
 // Holds: T3.
 func TestWhatWasCanceledIsNotRunAgain(t *testing.T) {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/internal/aside"
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -94,7 +92,8 @@ func (s *Server) hold(job string, at time.Time) (letGo func(), first bool) {
 }
 
 // Run serves until ctx ends. Then it claims nothing more, lets running work continue for drain, tells it to stop
-// after that, and releases what it holds once all work has ended.
+// after that, and releases what it holds once all work has ended. A store that does not answer then is no error: what
+// is held expires by itself. The error wraps lease.ErrLost if it was taken away before.
 func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	defer aside.Flush(s.log)
 	defer s.notifier.queue.Flush(aside.FlushTime)
@@ -134,8 +133,8 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	}
 	leave()
 	presence.Wait()
-	err := s.b.Book.Release(ctx)
-	if !errors.Is(err, lease.ErrUnavailable) { // else the store would not hear it
+	heard, err := s.b.release(ctx)
+	if heard {
 		s.presence.End(ctx)
 	}
 	return err

@@ -35,6 +35,7 @@ type host struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	spool   *spool
+	err     error
 }
 
 // tickLink cuts the ticks off together with the leases, as one network does.
@@ -261,7 +262,7 @@ func (h *host) start(t *testing.T, jobs ...*scheduler.Job) {
 	h.cancel, h.done = cancel, make(chan struct{})
 	go func() {
 		defer close(h.done)
-		_ = h.Run(ctx, 10*time.Second)
+		h.err = h.Run(ctx, 10*time.Second)
 	}()
 }
 

@@ -34,7 +34,8 @@ func (b *Backend) Trigger(accept, work context.Context, j *Job, at time.Time) (R
 	if a.Status == tick.Won {
 		b.TidyAfter(accept, j, j.Spec.Key())
 	}
-	return res, a, b.Book.Release(context.WithoutCancel(work))
+	_, err = b.release(context.WithoutCancel(work))
+	return res, a, err
 }
 
 // awaitStart waits for the instant at which a tick should start, including its share of the jitter.

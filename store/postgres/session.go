@@ -44,10 +44,18 @@ type session struct {
 // caller that asked for it.
 type hold struct {
 	owner lease.Nonce
+	// until is when lapse is due: it may have fired just before it was set anew.
+	until time.Time
 	lapse *time.Timer
 	// asked: an Acquire asks for its row just now, and decides what becomes of the lock even if
 	// the earlier row has lapsed meanwhile.
 	asked, lapsed bool
+}
+
+// keep sets when a hold lapses. Call it with mu held.
+func (h *hold) keep(d time.Duration) {
+	h.until = time.Now().Add(d)
+	h.lapse.Reset(d)
 }
 
 // A named lock is taken before its row and freed after it. So a lock that is taken while its row is free may just be
@@ -153,7 +161,7 @@ func (s *session) renewed(req lease.RenewRequest, a lease.Answer, now time.Time)
 		return false
 	}
 	if a.Status == lease.OK {
-		h.lapse.Reset(a.Record.Expires.Sub(now))
+		h.keep(a.Record.Expires.Sub(now))
 	}
 	return true
 }

@@ -44,7 +44,7 @@ func (s *session) unask(reqs []lease.AcquireRequest) {
 	for _, r := range reqs {
 		if h := s.held[r.Key]; h != nil && h.asked {
 			if h.asked = false; h.lapsed {
-				h.lapse.Reset(0)
+				h.keep(0)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (s *session) note(r lease.AcquireRequest) {
 		go s.unlock([]lease.Key{r.Key})
 		return
 	}
-	h := &hold{owner: r.Holder.ID}
+	h := &hold{owner: r.Holder.ID, until: time.Now().Add(r.TTL)}
 	h.lapse = time.AfterFunc(r.TTL, func() { s.forget(r.Key, h) })
 	s.held[r.Key] = h
 }
@@ -86,7 +86,7 @@ func (s *session) unknown(reqs []lease.AcquireRequest) {
 	for _, r := range reqs {
 		if h := s.held[r.Key]; h != nil {
 			h.asked = false
-			h.lapse.Reset(r.TTL)
+			h.keep(r.TTL)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (s *session) settle(ctx context.Context, asked []lease.AcquireRequest, now 
 		case h == nil:
 		case a.Status == lease.OK:
 			h.owner, h.asked, h.lapsed = r.Holder.ID, false, false
-			h.lapse.Reset(a.Record.Expires.Sub(now))
+			h.keep(a.Record.Expires.Sub(now))
 		case h.lapsed || h.owner == r.Holder.ID: // taken for this request alone
 			h.lapse.Stop()
 			delete(s.held, r.Key)
@@ -129,8 +129,8 @@ func (s *session) settle(ctx context.Context, asked []lease.AcquireRequest, now 
 // forget frees a lock whose row must have lapsed.
 func (s *session) forget(key lease.Key, h *hold) {
 	s.mu.Lock()
-	h.lapsed = true
-	ours := s.held[key] == h && !h.asked
+	h.lapsed = !time.Now().Before(h.until)
+	ours := h.lapsed && s.held[key] == h && !h.asked
 	if ours {
 		delete(s.held, key)
 	}

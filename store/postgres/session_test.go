@@ -149,6 +149,25 @@ func TestALapsedHoldFreesItsSessionLock(t *testing.T) {
 	}
 }
 
+// The timer of a hold can fire while the key is granted or renewed, and get its turn after that.
+// Holds: L11.
+func TestALateTimerFreesNoNewHold(t *testing.T) {
+	t.Parallel()
+	s, c := sessionStore(t)
+	own := s.Leases.(*session)
+	grant(t, s, "k")
+	own.mu.Lock()
+	h := own.held["k"]
+	own.mu.Unlock()
+	own.forget("k", h) // late
+	if one[bool](t, superuser(t, c.URL.String()), "SELECT pg_try_advisory_lock($1)", LockID(c.Namespace, "k")) {
+		t.Error("another program got the lock of a key that is held")
+	}
+	if n := len(own.held); n != 1 {
+		t.Errorf("%d locks are in the table", n)
+	}
+}
+
 func TestHoldsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	s, c := sessionStore(t)

@@ -280,7 +280,9 @@ func TestHooksOfWhatDidNotRun(t *testing.T) {
 		again := w.serve(m)
 		told := func() (n int) {
 			for _, f := range of("miss") {
-				n += max(f.Count, 1)
+				if f.Outcome == "missed" { // a slow store can be unavailable for one, which another server settles
+					n += max(f.Count, 1)
+				}
 			}
 			return n
 		}

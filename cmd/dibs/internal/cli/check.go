@@ -41,7 +41,8 @@ is critical if nobody serves them, a tick is late, or the last run ended badly; 
 is longer ago, or there was none. With --queue, only that queue: it is critical if tasks wait and no worker takes them.
 
 Exit status: 0 OK, 1 WARNING, 2 CRITICAL (also if the store does not answer), 3 UNKNOWN (a name that the store does not
-know, a wrong flag). After | come numbers in the form of Nagios' performance data.`
+know, a wrong flag, a store that answers, but not to all within --timeout). After | come numbers in the form of Nagios'
+performance data.`
 
 func newCheck(e env) *cobra.Command {
 	o := checkOptions{}
@@ -59,7 +60,7 @@ func newCheck(e env) *cobra.Command {
 	f.Var(positive[time.Duration](&o.most.Oldest), "oldest", "critical if the oldest task of the queue has waited for longer than this")
 	f.Var(positive[int](&o.most.Depth), "depth", "critical if more tasks than this wait in the queue")
 	o.timeout = openTimeout
-	f.DurationVar(&o.timeout, "timeout", openTimeout, "critical if the store has not answered within this time")
+	f.Var(positive[time.Duration](&o.timeout), "timeout", "critical if the store has not answered within this time")
 	return cmd
 }
 
@@ -71,8 +72,6 @@ func (o checkOptions) check() error {
 		return usage(errors.New("--queue checks a queue: check jobs by a command of their own"))
 	case o.maxAge > 0 && len(o.jobs) == 0:
 		return usage(errors.New("--max-age is how old the last success of a job may be: name the job"))
-	case o.timeout <= 0:
-		return usage(fmt.Errorf("--timeout %s: want more than 0", o.timeout))
 	case len(o.jobs) > 100:
 		return usage(fmt.Errorf("%d jobs: want at most 100", len(o.jobs)))
 	}
@@ -92,8 +91,12 @@ func runCheck(ctx context.Context, e env, o checkOptions) error {
 	defer cancel()
 	v, code, err := o.verdict(ctx, e, a)
 	if err != nil {
-		if v, code = (status.Verdict{Text: oneLine(err.Error())}), checkUnknown; isAway(err) || ctx.Err() != nil {
-			v, code = status.Verdict{Text: storeAway(a.String(), err, time.Time{}).Headline()}, checkCritical
+		v, code = status.Verdict{Text: oneLine(err.Error())}, checkUnknown
+		switch {
+		case errors.Is(err, status.ErrSlow):
+			v.Text = storeAway(a.String(), err, time.Time{}).Headline()
+		case isAway(err) || ctx.Err() != nil:
+			v.Text, code = storeAway(a.String(), err, time.Time{}).Headline(), checkCritical
 		}
 	}
 	e.tellVerdict(v, code)
@@ -127,7 +130,11 @@ func (o checkOptions) verdict(ctx context.Context, e env, a address) (v status.V
 			return v, 0, err
 		}
 	}
-	f, err := status.Read(ctx, p.Backend.Backend, p.store, status.Options{Jobs: o.jobs, Patience: o.late})
+	read := status.Options{Jobs: o.jobs, Patience: o.late}
+	if by, ok := ctx.Deadline(); ok { // the rest of the time is for the question whether the store answers at all
+		read.Within = max(time.Until(by)*3/4, 1)
+	}
+	f, err := status.Read(ctx, p.Backend.Backend, p.store, read)
 	if err != nil {
 		return v, 0, err
 	}

@@ -18,16 +18,17 @@ import (
 
 // statusOptions are the flags of `dibs status`.
 type statusOptions struct {
-	store string
-	watch time.Duration
-	out   format
+	store          string
+	watch, timeout time.Duration
+	out            format
 }
 
 const statusHelp = `Show on one screen how the fleet is. The first line says the worst: OK, WARNING or CRITICAL, and what. Then come all
 problems, each with its cure: who serves nothing any more, what is late, what failed within 24 h, what waits and nobody
 works. Then what runs now, what is due within the hour, the servers and workers, and the queues.
 
-Exit status: 0 if the store answered, whatever it said (dibs check has a status for monitors); 69 if it did not.`
+Exit status: 0 if the store answered, whatever it said (dibs check has a status for monitors); 69 if it did not, or not
+to all that was asked within --timeout.`
 
 func newStatus(e env) *cobra.Command {
 	o := statusOptions{}
@@ -46,6 +47,8 @@ func newStatus(e env) *cobra.Command {
 	formatFlag(cmd, &o.out)
 	cmd.Flags().Var(positive[time.Duration](&o.watch), "watch", "show it again and again, with this pause in between, at least 1s")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "5s"
+	o.timeout = openTimeout
+	cmd.Flags().Var(positive[time.Duration](&o.timeout), "timeout", "give up if the store has not told everything within this time")
 	return cmd
 }
 
@@ -102,7 +105,7 @@ func (s *statusScreen) close() {
 
 func (s *statusScreen) show(ctx context.Context) error {
 	report, err := s.read(ctx)
-	if err != nil && !isAway(err) {
+	if err != nil && !isAway(err) && !errors.Is(err, status.ErrSlow) {
 		return err
 	}
 	if err != nil {
@@ -128,7 +131,7 @@ func (s *statusScreen) show(ctx context.Context) error {
 func (s *statusScreen) read(ctx context.Context) (r status.Report, err error) {
 	defer func() {
 		switch {
-		case err == nil:
+		case err == nil || errors.Is(err, status.ErrSlow):
 			s.away = time.Time{}
 		case s.away.IsZero():
 			s.away = time.Now()
@@ -139,21 +142,14 @@ func (s *statusScreen) read(ctx context.Context) (r status.Report, err error) {
 			return r, err
 		}
 	}
-	f, err := readFacts(ctx, s.place, status.Options{})
+	f, err := status.Read(ctx, s.place.Backend.Backend, s.place.store, status.Options{Within: s.o.timeout})
 	if err != nil {
 		return r, err
 	}
 	return status.Judge(f), nil
 }
 
-// readFacts is status.Read for somebody who waits.
-func readFacts(ctx context.Context, p *opened, o status.Options) (status.Facts, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	return status.Read(ctx, p.Backend.Backend, p.store, o)
-}
-
-// storeAway is the report of a store that cannot be used.
+// storeAway is the report of a store that does not answer or, by err, not to all.
 func storeAway(store string, err error, since time.Time) status.Report {
 	what := oneLine(err.Error())
 	if !strings.Contains(what, store) {
@@ -162,9 +158,12 @@ func storeAway(store string, err error, since time.Time) status.Report {
 	if !since.IsZero() && time.Since(since) > time.Second {
 		what += "; it has not answered since " + stampOf(since)
 	}
-	r := status.Report{Running: []status.Run{}, Due: []status.Due{}, Queues: []status.Queue{}, Problems: []status.Problem{{
-		Severity: status.Critical, Kind: status.StoreAway, Since: since, What: what,
-		Cure: "Check that it is up, and that this host reaches it; `dibs doctor` says more. Until then no server starts anything new."}}}
+	p := status.Problem{Severity: status.Critical, Kind: status.StoreAway, Since: since, What: what,
+		Cure: "Check that it is up, and that this host reaches it; `dibs doctor` says more. Until then no server starts anything new."}
+	if errors.Is(err, status.ErrSlow) {
+		p.Severity, p.Kind, p.Cure = status.Warning, status.StoreSlow, "Give it longer with --timeout, or ask from a host nearer to it."
+	}
+	r := status.Report{Running: []status.Run{}, Due: []status.Due{}, Queues: []status.Queue{}, Problems: []status.Problem{p}}
 	return r.Sorted()
 }
 

@@ -31,7 +31,7 @@ func unsettled(ctx context.Context, p *opened, q history.Query) ([]tick.Tick, er
 			jobs = append(jobs, d)
 		}
 	}
-	missed, _, err := explain.ReadUnsettled(ctx, p.Backend.Backend, jobs, q.Job, now, explain.Most{Jobs: len(jobs), Ticks: 100_000})
+	missed, _, err := explain.ReadUnsettled(ctx, p.Backend.Backend, jobs, nil, now, explain.Most{Rows: 50_000, Jobs: len(jobs), Ticks: 100_000})
 	return slices.DeleteFunc(missed, func(t tick.Tick) bool { return !inside(t, q) }), err
 }
 

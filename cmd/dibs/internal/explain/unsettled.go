@@ -20,7 +20,9 @@ const (
 
 // Most bounds what ReadUnsettled reads and walks through.
 type Most struct {
-	// Jobs is how many jobs are asked for one by one, where there are more rows than one answer holds.
+	// Rows is how many rows are read of all jobs together, but at least two of each.
+	Rows int
+	// Jobs is how many jobs are asked for one by one: those that have more rows above their mark than their share.
 	Jobs int
 	// Ticks is how many ticks of one job are walked through. A row of more says so (ReasonMany).
 	Ticks int
@@ -29,56 +31,59 @@ type Most struct {
 // mostRows is how many rows one answer of a store holds.
 const mostRows = 10_000
 
+// Known returns rows of a job that were read already, and the instant from which on these are all; the zero instant:
+// there are no others.
+type Known func(job string) (rows []tick.Tick, from time.Time)
+
 // ReadUnsettled reads the ticks that history does not tell of yet: over, unclaimed, and above their job's mark (rule
-// T4). jobs are all that the store holds, or only the one called name. cut reports that some jobs were left out.
-func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition, name string, now time.Time, most Most) (missed []tick.Tick, cut bool, err error) {
+// T4). The rows that are known are not read again; nil: none is. cut reports that ticks of some jobs were left out.
+// However many jobs there are, they share requests.
+func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition, known Known, now time.Time, most Most) (missed []tick.Tick, cut bool, err error) {
 	var (
-		late   []*Definition
-		oldest time.Time
-		ttl    = b.Keeper.Margin().TTL
+		late, unread []*Definition
+		names        []string // of unread
+		rows         = map[string][]tick.Tick{}
+		ttl          = b.Keeper.Margin().TTL
 	)
 	for _, d := range jobs {
-		if d.Overdue(now, ttl) {
-			if late = append(late, d); oldest.IsZero() || d.Mark.Before(oldest) {
-				oldest = d.Mark
+		if !d.Overdue(now, ttl) {
+			continue
+		}
+		late = append(late, d)
+		if known != nil {
+			if of, from := known(d.Name); !from.After(d.Mark) {
+				rows[d.Name] = of
+				continue
 			}
 		}
+		unread, names = append(unread, d), append(names, d.Name)
 	}
-	if len(late) == 0 {
-		return nil, false, nil
+	if len(unread) > 0 {
+		n := min(max(most.Rows/len(unread), 2), 100)
+		last, err := b.History.LatestTicks(ctx, names, n)
+		if err != nil {
+			return nil, false, err
+		}
+		asked := 0
+		for i, d := range unread {
+			of := last[i]
+			switch more := len(of) == n && of[n-1].At.After(d.Mark); {
+			case more && asked < most.Jobs:
+				asked++
+				if of, err = rowsOf(ctx, b, d); err != nil {
+					return nil, false, err
+				}
+			case more:
+				d.forget(of)
+				cut = true
+			}
+			rows[d.Name] = of
+		}
 	}
-	rows, whole, err := rowsAbove(ctx, b, name, oldest)
-	if err != nil {
-		return nil, false, err
-	}
-	asked := 0
 	for _, d := range late {
-		of := rows[d.Name]
-		if !whole {
-			if asked++; asked > most.Jobs {
-				return missed, true, nil
-			}
-			if of, err = rowsOf(ctx, b, d); err != nil {
-				return nil, false, err
-			}
-		}
-		missed = append(missed, d.Unsettled(of, now, ttl, most.Ticks)...)
+		missed = append(missed, d.Unsettled(rows[d.Name], now, ttl, most.Ticks)...)
 	}
-	return missed, false, nil
-}
-
-// rowsAbove reads the ticks above a mark, by job: of one job, or of all with "". whole is false if these are more than
-// one answer holds.
-func rowsAbove(ctx context.Context, b *scheduler.Backend, name string, mark time.Time) (by map[string][]tick.Tick, whole bool, err error) {
-	rows, err := b.History.Ticks(ctx, history.Query{Job: name, From: mark.Add(time.Microsecond), Limit: mostRows})
-	if err != nil || len(rows) == mostRows {
-		return nil, false, err
-	}
-	by = map[string][]tick.Tick{}
-	for _, t := range rows {
-		by[t.Job] = append(by[t.Job], t)
-	}
-	return by, true, nil
+	return missed, cut, nil
 }
 
 // rowsOf reads the latest of a job's ticks above its mark. If a tick that does not end has held the mark for long,
@@ -86,11 +91,18 @@ func rowsAbove(ctx context.Context, b *scheduler.Backend, name string, mark time
 func rowsOf(ctx context.Context, b *scheduler.Backend, d *Definition) ([]tick.Tick, error) {
 	rows, err := b.History.Ticks(ctx, history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: mostRows})
 	if err == nil && len(rows) == mostRows {
-		for _, x := range d.line() {
-			x.Mark = rows[mostRows-1].At
-		}
+		d.forget(rows)
 	}
 	return rows, err
+}
+
+// forget leaves out what is older than some rows, the latest first.
+func (d *Definition) forget(rows []tick.Tick) {
+	for _, x := range d.line() {
+		if at := rows[len(rows)-1].At; at.After(x.Mark) {
+			x.Mark = at
+		}
+	}
 }
 
 // Unsettled are the ticks of a job that can no longer start, that nobody claimed, and that no

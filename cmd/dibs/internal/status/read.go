@@ -67,7 +67,7 @@ const (
 	mostRows  = 5_000  // ticks, and as many runs
 	mostHeld  = 10_000 // leases: what lease.Store.List returns at most
 	mostRuns  = 1000   // of a job that is asked for alone
-	mostLate  = 200    // jobs that are asked for one by one
+	mostAlone = 10     // jobs that are asked for one by one
 	mostTicks = 200_000
 )
 
@@ -81,34 +81,67 @@ type Options struct {
 	Jobs []string
 	// Patience is that of a late tick; 0: the default.
 	Patience time.Duration
+	// Within bounds how long it reads; 0: it does not.
+	Within time.Duration
 }
 
-// Read gathers the facts. The error wraps lease.ErrUnavailable if the store does not answer.
-func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (f Facts, err error) {
+// ErrSlow is the error of a read that took too long from a store that answers nevertheless.
+var ErrSlow = errors.New("the store answers, but it is slow or far away")
+
+// alive is how long a store has to answer one question, once a read has taken too long.
+const alive = 3 * time.Second
+
+// Read gathers the facts. The error wraps lease.ErrUnavailable if the store does not answer, and is ErrSlow if it does,
+// but not to all that was asked Within.
+func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (Facts, error) {
+	if o.Within <= 0 {
+		return readAll(ctx, b, s, o)
+	}
+	bounded, cancel := context.WithTimeout(ctx, o.Within)
+	f, err := readAll(bounded, b, s, o)
+	late := err != nil && bounded.Err() != nil
+	cancel()
+	if !late || ctx.Err() != nil {
+		return f, err
+	}
+	ctx, cancel = context.WithTimeout(ctx, alive)
+	defer cancel()
+	if _, asked := b.Keeper.Now(ctx); asked == nil {
+		return f, fmt.Errorf("%w: not all was read within %s", ErrSlow, o.Within)
+	}
+	return f, err
+}
+
+func readAll(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (f Facts, err error) {
 	if f.Now, err = b.Keeper.Now(ctx); err != nil {
 		return f, err
 	}
 	f.TTL, f.HoldUntil = b.Keeper.Margin().TTL, s.Properties.HoldUntil
 	o.Patience = cmp.Or(o.Patience, Patience)
 	r := reader{ctx, b, s, o, &f, &sync.Mutex{}}
-	// The leases come before the runs: a run that ends in between has ended, and has not lost its lease.
-	if err := r.leases(); err != nil {
+	if !s.Ticked() {
+		return f, together(r.leases, r.census, r.queues)
+	}
+	// The leases come before the runs: a run that ends in between has ended, and has not lost its lease. The jobs come
+	// before the ticks: what is settled in between is above the mark that was read, and has its rows.
+	if err := together(r.leases, r.census, r.queues, r.jobs); err != nil {
 		return f, err
 	}
-	steps := []func() error{r.census, r.queues}
-	if s.Ticked() {
-		steps = append(steps, r.jobs, r.ticks, r.runs)
-	}
-	errs := make([]error, len(steps))
-	var all sync.WaitGroup
-	for i, step := range steps { // a store that is far away is not asked six times in a row
-		all.Go(func() { errs[i] = step() })
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil || !s.Ticked() {
+	if err := together(r.ticks, r.runs); err != nil {
 		return f, err
 	}
 	return f, r.rest()
+}
+
+// together takes some steps at once: a store that is far away is not asked for one thing after the other.
+func together(steps ...func() error) error {
+	errs := make([]error, len(steps))
+	var all sync.WaitGroup
+	for i, step := range steps {
+		all.Go(func() { errs[i] = step() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 type reader struct {
@@ -281,23 +314,32 @@ func (r reader) rest() (err error) {
 			defined = append(defined, j.Definition)
 		}
 	}
-	most := explain.Most{Jobs: mostLate, Ticks: max(mostTicks/max(len(defined), 1), 10)}
-	missed, cut, err := explain.ReadUnsettled(r.ctx, r.b, defined, r.only(), f.Now, most)
+	most := explain.Most{Rows: 4 * mostRows, Jobs: mostAlone, Ticks: max(mostTicks/max(len(defined), 1), 10)}
+	missed, cut, err := explain.ReadUnsettled(r.ctx, r.b, defined, r.known(), f.Now, most)
 	if err != nil {
 		return fmt.Errorf("look for missed ticks: %w", err)
 	}
 	if f.Unsettled = missed; cut {
-		r.cut("not all jobs for ticks that nobody has settled")
+		r.cut("not all ticks that nobody has settled")
 	}
 	return r.late()
 }
 
-// only is the name of the one job that matters; "" for several.
-func (r reader) only() string {
-	if len(r.o.Jobs) == 1 {
-		return r.o.Jobs[0]
+// known returns the rows that were read.
+func (r reader) known() explain.Known {
+	by := map[string][]tick.Tick{}
+	for _, t := range r.f.Ticks {
+		by[t.Job] = append(by[t.Job], t)
 	}
-	return ""
+	return func(job string) ([]tick.Tick, time.Time) {
+		rows, from := by[job], r.f.From
+		if len(r.o.Jobs) > 0 {
+			if from = (time.Time{}); len(rows) >= mostRuns {
+				from = rows[mostRuns-1].At
+			}
+		}
+		return rows, from
+	}
 }
 
 // latest reads the last ticks of the jobs that have not ended since From: of what is due rarely, or hangs.
@@ -332,33 +374,41 @@ func (r reader) late() error {
 			claimed[t.Job] = last
 		}
 	}
-	served, asked := map[string]bool{}, 0
+	known := len(r.o.Jobs) > 0 || f.From.After(f.Now.Add(-Day)) // the last ticks of each job are, however old
+	served := map[string]bool{}
+	var doubtful []tick.Spot // they may have rows that were not read
 	for _, j := range f.Jobs {
 		app := tick.AppOf(j.Job.Name)
-		if _, known := served[app]; !known {
+		if _, asked := served[app]; !asked {
 			served[app] = len(f.Census.Serving(app).Up) > 0
 		}
 		if !served[app] || j.Err != nil {
 			continue
 		}
 		at, ok := j.Definition.Late(f.Now.Add(-r.o.Patience), f.Now)
-		if !ok || !claimed[j.Job.Name].Before(at) {
+		if spot := (tick.Spot{Job: j.Job.Name, At: at}); !ok || !claimed[spot.Job].Before(at) {
 			continue
+		} else if at.Before(f.From) && !known {
+			doubtful = append(doubtful, spot)
+		} else {
+			f.Late = append(f.Late, spot)
 		}
-		if at.Before(f.From) { // it may have a row that was not read
-			if asked++; asked > mostLate {
-				r.cut("not all jobs for ticks that are late")
-				return nil
-			}
-			rows, err := r.b.History.Ticks(r.ctx, history.Query{Job: j.Job.Name, From: at, To: at.Add(time.Microsecond), Limit: 1})
-			if err != nil {
-				return fmt.Errorf("look for the tick of %s: %w", j.Job.Name, err)
-			}
-			if len(rows) > 0 {
-				continue
-			}
+	}
+	if len(doubtful) == 0 {
+		return nil
+	}
+	names := make([]string, len(doubtful))
+	for i, s := range doubtful {
+		names[i] = s.Job
+	}
+	last, err := r.b.History.LatestTicks(r.ctx, names, 1)
+	if err != nil {
+		return fmt.Errorf("look for the ticks that are late: %w", err)
+	}
+	for i, s := range doubtful {
+		if len(last[i]) == 0 || lastOf(last[i][0]).Before(s.At) {
+			f.Late = append(f.Late, s)
 		}
-		f.Late = append(f.Late, tick.Spot{Job: j.Job.Name, At: at})
 	}
 	return nil
 }

@@ -2,14 +2,17 @@ package status_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
 	"github.com/dibs-run/dibs/fleet"
+	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
@@ -108,6 +111,78 @@ func TestWhatIsLate(t *testing.T) {
 		}
 		time.Sleep(11 * time.Minute)
 		y.says("what can no longer start is missed", "failing a-key", "failing cron/fires-it", "failing shop/late")
+	})
+}
+
+// asked counts the requests for history, and can leave them without an answer.
+type asked struct {
+	history.Store
+	n      atomic.Int64
+	silent bool
+}
+
+func (a *asked) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
+	if a.n.Add(1); a.silent {
+		<-ctx.Done()
+		return nil, fmt.Errorf("%w: %w", lease.ErrUnavailable, ctx.Err())
+	}
+	return a.Store.Ticks(ctx, q)
+}
+
+func (a *asked) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick.Tick, error) {
+	a.n.Add(1)
+	return a.Store.LatestTicks(ctx, jobs, n)
+}
+
+// However many jobs are overdue or late, they share requests; and a few of them may have more ticks than their share.
+func TestRequestsOfStatusAreFew(t *testing.T) {
+	for _, jobs := range []int{3, 300} {
+		for _, busy := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(time.Now().Truncate(24 * time.Hour).Add(24*time.Hour + 30*time.Minute)))
+				y := newYard(t)
+				past := &asked{Store: y.b.History}
+				y.b.History = past
+				for i := range jobs {
+					y.register(fmt.Sprintf("shop/late-%d", i), "0 3 * * *")
+					y.register(fmt.Sprintf("other/missed-%d", i), "0 * * * *")
+				}
+				y.register("other/ran", "0 * * * *")
+				next := time.Now().Truncate(time.Hour).Add(time.Hour)
+				rows := []tick.Tick{{Job: "other/ran", At: next, State: tick.Closed, Outcome: run.Succeeded},
+					{Job: "other/ran", At: next.Add(time.Hour), State: tick.Closed, Outcome: run.Succeeded}}
+				if busy { // so that the latest rows do not reach back to any of these
+					for i := range 6000 {
+						rows = append(rows, tick.Tick{Job: "shop/busy", At: time.Now().Add(time.Duration(i) * time.Second), State: tick.Closed, Outcome: run.Succeeded})
+					}
+				}
+				y.must(y.s.History.AppendTicks(context.Background(), rows))
+				time.Sleep(2*time.Hour + 35*time.Minute)
+				y.reports()
+				f := y.read(status.Options{})
+				if len(f.Late) != jobs || len(f.Unsettled) != jobs || past.n.Load() > 4 {
+					t.Errorf("%d jobs, a busy neighbour %v: %d late, %d unsettled, after %d requests", jobs, busy, len(f.Late), len(f.Unsettled), past.n.Load())
+				}
+			})
+		}
+	}
+}
+
+// A store that answers is not called silent, however long the rest takes.
+func TestASlowStoreIsNotASilentOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		y.b.History = &asked{Store: y.b.History, silent: true}
+		began := time.Now()
+		_, err := status.Read(context.Background(), y.b, y.s, status.Options{Within: 10 * time.Second})
+		if !errors.Is(err, status.ErrSlow) || errors.Is(err, lease.ErrUnavailable) || time.Since(began) != 10*time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		bounded, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := status.Read(bounded, y.b, y.s, status.Options{Within: 10 * time.Second}); errors.Is(err, status.ErrSlow) || !errors.Is(err, lease.ErrUnavailable) {
+			t.Errorf("within the caller's own time: %v", err)
+		}
 	})
 }
 

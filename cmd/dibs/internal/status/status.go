@@ -38,6 +38,7 @@ type Kind string
 // The kinds, in the order in which problems of one severity are listed.
 const (
 	StoreAway  Kind = "store-away"     // the store does not answer
+	StoreSlow  Kind = "store-slow"     // the store answers, but not to all that was asked in time
 	HeldBack   Kind = "held-back"      // the store is new or was restarted, and grants nothing yet
 	Unserved   Kind = "app-unserved"   // nobody serves an app that had a server within the last day
 	Late       Kind = "late"           // a tick is due, and no server has claimed it
@@ -54,7 +55,7 @@ const (
 	Cut        Kind = "cut"            // there is more than was looked at
 )
 
-var kinds = []Kind{StoreAway, HeldBack, Unserved, Late, Unworked, Failing, Unreadable, Gone, Clock, QueueOld, Paused, Failed, StoreBack, JobPaused, Cut}
+var kinds = []Kind{StoreAway, StoreSlow, HeldBack, Unserved, Late, Unworked, Failing, Unreadable, Gone, Clock, QueueOld, Paused, Failed, StoreBack, JobPaused, Cut}
 
 // A Problem is one thing that is wrong. Its JSON is a stable form.
 type Problem struct {
