@@ -132,7 +132,7 @@ func (o checkOptions) verdict(ctx context.Context, e env, a address) (v status.V
 	}
 	read := status.Options{Jobs: o.jobs, Patience: o.late}
 	if by, ok := ctx.Deadline(); ok { // the rest of the time is for the question whether the store answers at all
-		read.Within = max(time.Until(by)*3/4, 1)
+		read.Within = max(time.Until(by)*3/4, time.Until(by)-time.Second, 1)
 	}
 	f, err := status.Read(ctx, p.Backend.Backend, p.store, read)
 	if err != nil {

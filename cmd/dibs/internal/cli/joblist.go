@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/schedule"
@@ -149,7 +150,7 @@ func describeJobs(ctx context.Context, p *opened, jobs []tick.Job, now time.Time
 	for i, j := range jobs {
 		names[i] = j.Name
 	}
-	last, err := p.History.LatestTicks(ctx, names, 1)
+	last, err := explain.LatestTicks(ctx, p.History, names, 1)
 	if err != nil {
 		return nil, fmt.Errorf("read the last tick of each job: %w", err)
 	}

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -60,7 +61,7 @@ func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition
 	}
 	if len(unread) > 0 {
 		n := min(max(most.Rows/len(unread), 2), 100)
-		last, err := b.History.LatestTicks(ctx, names, n)
+		last, err := LatestTicks(ctx, b.History, names, n)
 		if err != nil {
 			return nil, false, err
 		}
@@ -84,6 +85,37 @@ func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition
 		missed = append(missed, d.Unsettled(rows[d.Name], now, ttl, most.Ticks)...)
 	}
 	return missed, cut, nil
+}
+
+// LatestTicks is that of a store, for many jobs: some parts of them at a time, since the store may be far away.
+func LatestTicks(ctx context.Context, s history.Store, jobs []string, n int) ([][]tick.Tick, error) {
+	const part, atOnce = 500, 8
+	var (
+		found = make([][]tick.Tick, len(jobs))
+		turn  = make(chan struct{}, atOnce)
+		all   sync.WaitGroup
+		mu    sync.Mutex
+		errs  []error
+	)
+	for from := 0; from < len(jobs); from += part {
+		to := min(from+part, len(jobs))
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			rows, err := s.LatestTicks(ctx, jobs[from:to], n)
+			copy(found[from:to], rows)
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	all.Wait()
+	if len(errs) > 0 {
+		return nil, errs[0] // the others say the same
+	}
+	return found, nil
 }
 
 // rowsOf reads the latest of a job's ticks above its mark. If a tick that does not end has held the mark for long,

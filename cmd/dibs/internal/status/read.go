@@ -68,6 +68,7 @@ const (
 	mostHeld  = 10_000 // leases: what lease.Store.List returns at most
 	mostRuns  = 1000   // of a job that is asked for alone
 	mostAlone = 10     // jobs that are asked for one by one
+	mostLast  = 5      // ticks of a job that has not ended for long: the last ones may run, or be skipped
 	mostTicks = 200_000
 )
 
@@ -92,22 +93,22 @@ var ErrSlow = errors.New("the store answers, but it is slow or far away")
 const alive = 3 * time.Second
 
 // Read gathers the facts. The error wraps lease.ErrUnavailable if the store does not answer, and is ErrSlow if it does,
-// but not to all that was asked Within.
-func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (Facts, error) {
-	if o.Within <= 0 {
-		return readAll(ctx, b, s, o)
+// but not to all that was asked.
+func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (f Facts, err error) {
+	bounded := ctx
+	if o.Within > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, o.Within)
+		defer cancel()
 	}
-	bounded, cancel := context.WithTimeout(ctx, o.Within)
-	f, err := readAll(bounded, b, s, o)
-	late := err != nil && bounded.Err() != nil
-	cancel()
-	if !late || ctx.Err() != nil {
+	f, err = readAll(bounded, b, s, o)
+	if !errors.Is(err, lease.ErrUnavailable) || ctx.Err() != nil {
 		return f, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, alive)
+	ctx, cancel := context.WithTimeout(ctx, alive)
 	defer cancel()
 	if _, asked := b.Keeper.Now(ctx); asked == nil {
-		return f, fmt.Errorf("%w: not all was read within %s", ErrSlow, o.Within)
+		return f, fmt.Errorf("%w: %v", ErrSlow, err)
 	}
 	return f, err
 }
@@ -118,7 +119,7 @@ func readAll(ctx context.Context, b *scheduler.Backend, s *store.Store, o Option
 	}
 	f.TTL, f.HoldUntil = b.Keeper.Margin().TTL, s.Properties.HoldUntil
 	o.Patience = cmp.Or(o.Patience, Patience)
-	r := reader{ctx, b, s, o, &f, &sync.Mutex{}}
+	r := reader{ctx, b, s, o, &f, &sync.Mutex{}, map[string][]tick.Tick{}}
 	if !s.Ticked() {
 		return f, together(r.leases, r.census, r.queues)
 	}
@@ -151,6 +152,8 @@ type reader struct {
 	o   Options
 	f   *Facts
 	mu  *sync.Mutex // of f.Cut; each other field has one writer
+	// last has the ticks of f.Latest by job, and each job that was asked for.
+	last map[string][]tick.Tick
 }
 
 func (r reader) census() (err error) {
@@ -332,11 +335,16 @@ func (r reader) known() explain.Known {
 		by[t.Job] = append(by[t.Job], t)
 	}
 	return func(job string) ([]tick.Tick, time.Time) {
-		rows, from := by[job], r.f.From
+		rows, from, most := by[job], r.f.From, 0
 		if len(r.o.Jobs) > 0 {
-			if from = (time.Time{}); len(rows) >= mostRuns {
-				from = rows[mostRuns-1].At
-			}
+			most = mostRuns
+		} else if last, asked := r.last[job]; asked {
+			rows, most = last, mostLast
+		}
+		if most > 0 && len(rows) < most {
+			from = time.Time{}
+		} else if most > 0 {
+			from = rows[most-1].At
 		}
 		return rows, from
 	}
@@ -354,11 +362,12 @@ func (r reader) latest() error {
 			names = append(names, j.Job.Name)
 		}
 	}
-	last, err := r.b.History.LatestTicks(r.ctx, names, 5) // the last ones may run, or be skipped
+	last, err := explain.LatestTicks(r.ctx, r.b.History, names, mostLast)
 	if err != nil {
 		return fmt.Errorf("read the last ticks of each job: %w", err)
 	}
-	for _, rows := range last {
+	for i, rows := range last {
+		r.last[names[i]] = rows
 		r.f.Latest = append(r.f.Latest, rows...)
 	}
 	return nil
@@ -401,7 +410,7 @@ func (r reader) late() error {
 	for i, s := range doubtful {
 		names[i] = s.Job
 	}
-	last, err := r.b.History.LatestTicks(r.ctx, names, 1)
+	last, err := explain.LatestTicks(r.ctx, r.b.History, names, 1)
 	if err != nil {
 		return fmt.Errorf("look for the ticks that are late: %w", err)
 	}
