@@ -7,6 +7,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/lifecycle"
@@ -23,6 +26,7 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 		return subs[p]
 	}
 	var pauses []driver.Pause
+	var mu sync.Mutex
 	read := func(r *sql.Rows) error {
 		var p subQueueName
 		var state, n int
@@ -30,6 +34,8 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 		if err := r.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
 			return err
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		l, s := at(p), task.Damaged
 		if state >= 0 && state < len(lifecycle.States) {
 			s = lifecycle.States[state]
@@ -40,13 +46,7 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 		}
 		return nil
 	}
-	w := walk{below: math.MaxInt64, n: looked}
-	for err == nil && w.n == looked {
-		p := new(packet)
-		first := w.add(p, d.ns)
-		err = d.run(ctx, p.add("depths", d.ns), first, read)
-	}
-	if err == nil {
+	if err = d.count(ctx, read); err == nil {
 		err = d.run(ctx, new(packet).add("clock").add("pauses", d.ns), readPauses(&pauses))
 	}
 	if err != nil {
@@ -65,6 +65,35 @@ func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
+}
+
+// countersAtOnce is how many connections count tasks for somebody who waits, each in its part of the ids.
+const countersAtOnce = 4
+
+// count reads how many tasks there are, window by window.
+func (d admin) count(ctx context.Context, read reader) error {
+	var low, high int64
+	if err := d.run(ctx, new(packet).add("ids", d.ns, d.ns), func(r *sql.Rows) error { return r.Scan(&low, &high) }); err != nil {
+		return err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	for part := (high-low)/countersAtOnce + 1; low <= high; low += part {
+		w := walk{end: low - 1, below: min(low+part, high+1), n: looked}
+		if w.below > high {
+			w.below = math.MaxInt64 // those that are enqueued meanwhile
+		}
+		all.Go(func() error {
+			for w.n == looked {
+				p := new(packet)
+				first := w.add(p, d.ns)
+				if err := d.run(ctx, p.add("depths", d.ns), first, read); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return all.Wait()
 }
 
 // Workers fulfils driver.Admin.

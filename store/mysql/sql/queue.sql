@@ -521,6 +521,11 @@ WHERE w.ns = ? AND w.id IN (?);
 -- Forgets workers that ended long ago, a thousand at most.
 DELETE FROM dibs_task_workers WHERE ns = ? AND ended > 0 AND ended < @dibs_now - ? LIMIT 1000;
 
+-- name: ids
+-- The first and the last task of a namespace.
+SELECT COALESCE((SELECT id FROM dibs_tasks FORCE INDEX (listed) WHERE ns = ? ORDER BY id LIMIT 1), 0),
+COALESCE((SELECT id FROM dibs_tasks FORCE INDEX (listed) WHERE ns = ? ORDER BY id DESC LIMIT 1), -1);
+
 -- name: window
 -- What a step may read: so many tasks, in the order of their ids or down from the end. No statement walks over more.
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0), COUNT(*) INTO @dibs_first, @dibs_last, @dibs_n FROM (SELECT id FROM dibs_tasks

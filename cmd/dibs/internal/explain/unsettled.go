@@ -3,8 +3,9 @@ package explain
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/run"
@@ -90,32 +91,18 @@ func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition
 // LatestTicks is that of a store, for many jobs: some parts of them at a time, since the store may be far away.
 func LatestTicks(ctx context.Context, s history.Store, jobs []string, n int) ([][]tick.Tick, error) {
 	const part, atOnce = 500, 8
-	var (
-		found = make([][]tick.Tick, len(jobs))
-		turn  = make(chan struct{}, atOnce)
-		all   sync.WaitGroup
-		mu    sync.Mutex
-		errs  []error
-	)
+	found := make([][]tick.Tick, len(jobs))
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
 	for from := 0; from < len(jobs); from += part {
 		to := min(from+part, len(jobs))
-		turn <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turn }()
+		all.Go(func() error {
 			rows, err := s.LatestTicks(ctx, jobs[from:to], n)
 			copy(found[from:to], rows)
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, err)
-			}
+			return err
 		})
 	}
-	all.Wait()
-	if len(errs) > 0 {
-		return nil, errs[0] // the others say the same
-	}
-	return found, nil
+	return found, all.Wait()
 }
 
 // rowsOf reads the latest of a job's ticks above its mark. If a tick that does not end has held the mark for long,

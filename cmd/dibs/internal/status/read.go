@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
@@ -136,13 +138,11 @@ func readAll(ctx context.Context, b *scheduler.Backend, s *store.Store, o Option
 
 // together takes some steps at once: a store that is far away is not asked for one thing after the other.
 func together(steps ...func() error) error {
-	errs := make([]error, len(steps))
-	var all sync.WaitGroup
-	for i, step := range steps {
-		all.Go(func() { errs[i] = step() })
+	var all errgroup.Group
+	for _, step := range steps {
+		all.Go(step)
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
 type reader struct {
