@@ -118,6 +118,9 @@ func (o jobPauseOptions) end(now time.Time) (time.Time, error) {
 	case o.until != "":
 		var err error
 		if until, err = parseTime("--until", o.until); err != nil {
+			if _, span := time.ParseDuration(o.until); span == nil {
+				err = usage(fmt.Errorf("--until %s is no instant; for a duration write --for %s", o.until, o.until))
+			}
 			return until, err
 		}
 		if !until.After(now) {

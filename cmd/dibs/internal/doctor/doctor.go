@@ -43,6 +43,29 @@ func Sort(all []Finding) {
 	})
 }
 
+// Fold puts findings of one severity and check together, in the order of the first of each, and among these those that
+// say the same of several places.
+func Fold(all []Finding) (checks [][][]Finding) {
+	for _, check := range groups(all, func(f Finding) Finding { return Finding{Severity: f.Severity, Check: f.Check} }) {
+		checks = append(checks, groups(check, func(f Finding) Finding { f.Where = ""; return f }))
+	}
+	return checks
+}
+
+// groups puts findings with the same key together, in the order of the first of each.
+func groups(all []Finding, key func(Finding) Finding) (found [][]Finding) {
+	at := map[Finding]int{}
+	for _, f := range all {
+		i, known := at[key(f)]
+		if !known {
+			i, found = len(found), append(found, nil)
+			at[key(f)] = i
+		}
+		found[i] = append(found[i], f)
+	}
+	return found
+}
+
 // Count is how many findings have a severity.
 func Count(all []Finding, s Severity) (n int) {
 	for _, f := range all {
