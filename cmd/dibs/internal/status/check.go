@@ -29,21 +29,12 @@ type Perf struct {
 // Whole is the verdict of a whole report.
 func (r Report) Whole() Verdict {
 	v := Verdict{State: r.State, Text: r.Headline()}
-	late, failing := 0, 0
-	for _, p := range r.Problems {
-		switch p.Kind {
-		case Late:
-			late++
-		case Failing:
-			failing++
-		}
-	}
 	n := r.Numbers
 	for _, x := range []struct {
 		name string
 		n    int
 	}{{"critical", n.Critical}, {"warnings", n.Warnings}, {"servers", n.Servers}, {"workers", n.Workers}, {"jobs", n.Jobs},
-		{"late", late}, {"failing", failing}, {"running", n.Running}, {"waiting_tasks", n.Waiting}} {
+		{"late", n.Late}, {"failing", n.Failing}, {"running", n.Running}, {"waiting_tasks", n.Waiting}} {
 		v.Perf = append(v.Perf, Perf{Name: x.name, Value: float64(x.n)})
 	}
 	return v

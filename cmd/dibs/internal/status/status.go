@@ -101,6 +101,8 @@ type Numbers struct {
 	Waiting  int `json:"waiting_tasks"`
 	Critical int `json:"critical"`
 	Warnings int `json:"warnings"`
+	Late     int `json:"late"`    // problems of kind Late
+	Failing  int `json:"failing"` // problems of kind Failing
 }
 
 // A Run is one that holds its lease now.
@@ -154,15 +156,22 @@ func (r Report) Sorted() Report {
 			b.Since.Compare(a.Since), cmp.Compare(a.Subject, b.Subject))
 	})
 	r.State = OK
-	r.Numbers.Critical, r.Numbers.Warnings = 0, 0
+	n := &r.Numbers
+	n.Critical, n.Warnings, n.Late, n.Failing = 0, 0, 0, 0
 	listed := map[Kind]int{}
 	kept := []Problem{}
 	for _, p := range r.Problems {
 		switch p.Severity {
 		case Critical:
-			r.Numbers.Critical++
+			n.Critical++
 		case Warning:
-			r.Numbers.Warnings++
+			n.Warnings++
+		}
+		switch p.Kind {
+		case Late:
+			n.Late++
+		case Failing:
+			n.Failing++
 		}
 		if p.Severity != Note {
 			r.State = Worse(r.State, p.Severity)
