@@ -159,6 +159,11 @@ func (r *rampage) maintain() (driver.Maintained, error) {
 	if done.Repaired > 0 {
 		r.t.Errorf("Maintain found %d things to repair", done.Repaired)
 	}
+	if r.raw != nil && err == nil && !done.More {
+		if left := r.raw.SCard(r.t.Context(), strings.TrimSuffix(r.meta, "meta")+"untidy").Val(); left > 0 {
+			r.t.Errorf("Maintain says that nothing is left to do, and %d limits are not as they should be", left)
+		}
+	}
 	return done, err
 }
 

@@ -290,6 +290,14 @@ local function limits()
     end
   end
 
+  -- unfinished reports whether a limit that this script has met is left with something to do.
+  local function unfinished()
+    for _, l in pairs(known) do
+      if l.untidy then return true end
+    end
+    return false
+  end
+
   -- write keeps what changed of the limits themselves.
   local function write()
     for key, l in pairs(known) do
@@ -320,6 +328,7 @@ local function limits()
     tidy_all = tidy_all,
     go_on = go_on,
     settle = settle,
+    unfinished = unfinished,
     write = write,
   }
   return limits_made

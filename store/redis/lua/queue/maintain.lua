@@ -132,6 +132,7 @@ for _, n in ipairs(call('ZRANGEBYSCORE', prefix .. 'gone', '-inf', now - month, 
   drop('gone', n)
 end
 
+more_to_tidy = more_to_tidy or limits_made and limits().unfinished()
 local reply = {now, rescued, crashed, expired, due, freed, gone, repaired, (left <= 0 or more_to_tidy) and 1 or 0}
 for _, d in ipairs(dead) do
   reply[#reply + 1] = worker_info(d[1])
