@@ -118,12 +118,12 @@ func (b *Backend) Retain(ctx context.Context, steps int) error {
 	return b.parts().pruner.retain(ctx, steps)
 }
 
-// release releases what this process holds. If the store does not answer, that expires by itself, and nothing has
+// release releases what this process holds. If the store does not do so, that expires by itself, and nothing has
 // failed: heard is false.
 func (b *Backend) release(ctx context.Context) (heard bool, err error) {
 	err = b.Book.Release(ctx)
 	if errors.Is(err, lease.ErrUnavailable) {
-		b.log().Warn("the store did not answer: what this process holds is not released, and expires by itself", "event", "not-released", "error", err)
+		b.log().Warn("the store did not release what this process holds; it expires by itself", "event", "not-released", "error", err)
 		return false, nil
 	}
 	return true, err

@@ -100,7 +100,9 @@ func (b *Backend) Backfill(accept, work context.Context, j *Job, fill Backfill, 
 	p.recorder.event(work, history.Event{Kind: "backfill-begun", Job: j.Spec.Key(), Reason: what})
 	n, err := f.run(accept, work)
 	p.recorder.event(work, history.Event{Kind: "backfill-ended", Job: j.Spec.Key(), Reason: fmt.Sprintf("%s: %s run", what, ticks(n))})
-	_, _ = b.release(context.WithoutCancel(work))
+	if _, err := b.release(context.WithoutCancel(work)); err != nil {
+		b.log().Warn("the lease of this back-fill was lost before its end", "error", err)
+	}
 	return err
 }
 

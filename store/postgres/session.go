@@ -54,7 +54,7 @@ type hold struct {
 
 // keep sets when a hold lapses. Call it with mu held.
 func (h *hold) keep(d time.Duration) {
-	h.until = time.Now().Add(d)
+	h.until, h.lapsed = time.Now().Add(d), false
 	h.lapse.Reset(d)
 }
 

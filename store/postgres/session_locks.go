@@ -104,7 +104,7 @@ func (s *session) settle(ctx context.Context, asked []lease.AcquireRequest, now 
 			bare = append(bare, a.Record.Ref())
 		case h == nil:
 		case a.Status == lease.OK:
-			h.owner, h.asked, h.lapsed = r.Holder.ID, false, false
+			h.owner, h.asked = r.Holder.ID, false
 			h.keep(a.Record.Expires.Sub(now))
 		case h.lapsed || h.owner == r.Holder.ID: // taken for this request alone
 			h.lapse.Stop()

@@ -60,7 +60,7 @@ func newCheck(e env) *cobra.Command {
 	f.Var(positive[time.Duration](&o.most.Oldest), "oldest", "critical if the oldest task of the queue has waited for longer than this")
 	f.Var(positive[int](&o.most.Depth), "depth", "critical if more tasks than this wait in the queue")
 	o.timeout = openTimeout
-	f.Var(positive[time.Duration](&o.timeout), "timeout", "critical if the store has not answered within this time")
+	f.Var(positive[time.Duration](&o.timeout), "timeout", "critical if the store has not answered within this time, unknown if not to all")
 	return cmd
 }
 
@@ -125,17 +125,20 @@ func (o checkOptions) verdict(ctx context.Context, e env, a address) (v status.V
 	if o.queue == "" && !p.store.Ticked() && len(o.jobs) > 0 || o.queue != "" && p.store.Tasks == nil {
 		return v, 0, fmt.Errorf("store %s keeps neither jobs nor queues: %w", p.config, errors.ErrUnsupported)
 	}
-	if len(o.jobs) > 0 {
-		if o.jobs, err = o.known(ctx, p); err != nil {
-			return v, 0, err
-		}
-	}
-	read := status.Options{Jobs: o.jobs, Patience: o.late}
+	within := o.timeout
 	if by, ok := ctx.Deadline(); ok { // the rest of the time is for the question whether the store answers at all
-		read.Within = max(time.Until(by)*3/4, time.Until(by)-time.Second, 1)
+		within = max(time.Until(by)*3/4, time.Until(by)-time.Second, 1)
 	}
-	f, err := status.Read(ctx, p.Backend.Backend, p.store, read)
-	if err != nil {
+	var f status.Facts
+	if err := status.Within(ctx, within, p.Keeper, func(ctx context.Context) (err error) {
+		if len(o.jobs) > 0 {
+			if o.jobs, err = o.known(ctx, p); err != nil {
+				return err
+			}
+		}
+		f, err = status.Read(ctx, p.Backend.Backend, p.store, status.Options{Jobs: o.jobs, Patience: o.late})
+		return err
+	}); err != nil {
 		return v, 0, err
 	}
 	switch {

@@ -112,10 +112,10 @@ func (e env) tellFinding(f doctor.Finding, where string) {
 // common before a space, such as the manifest, is said once.
 func places(all []doctor.Finding, counted bool) string {
 	const most = 10
-	common, _, _ := strings.Cut(all[0].Where, " ")
+	common, _, _ := cutLast(all[0].Where, " ")
 	var where []string
 	for _, f := range all {
-		if first, _, more := strings.Cut(f.Where, " "); first != common || !more {
+		if first, _, more := cutLast(f.Where, " "); first != common || !more {
 			common = ""
 		}
 		if !slices.Contains(where, f.Where) {

@@ -221,11 +221,16 @@ func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The jobs come before the ticks: what is settled in between is above the mark that was read, and has its rows.
+	known, err := registeredAs(ctx, p, q.Job)
+	if err != nil {
+		return nil, fmt.Errorf("the registered jobs: %w", err)
+	}
 	ticks, err := ofAll(ctx, q, hosts, p.History.Ticks)
 	if err != nil {
 		return nil, err
 	}
-	missed, err := unsettled(ctx, p, q)
+	missed, err := unsettled(ctx, p, q, known)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func newStatus(e env) *cobra.Command {
 	cmd.Flags().Var(positive[time.Duration](&o.watch), "watch", "show it again and again, with this pause in between, at least 1s")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "5s"
 	o.timeout = openTimeout
-	cmd.Flags().Var(positive[time.Duration](&o.timeout), "timeout", "give up if the store has not told everything within this time")
+	cmd.Flags().Var(positive[time.Duration](&o.timeout), "timeout", "give up if the store is not open within this time, or has not told everything within it")
 	return cmd
 }
 
@@ -138,11 +138,17 @@ func (s *statusScreen) read(ctx context.Context) (r status.Report, err error) {
 		}
 	}()
 	if s.place == nil {
-		if s.place, err = open(ctx, s.address.Config, logTo(s.env)); err != nil {
+		opening, cancel := context.WithTimeout(ctx, s.o.timeout)
+		defer cancel()
+		if s.place, err = open(opening, s.address.Config, logTo(s.env)); err != nil {
 			return r, err
 		}
 	}
-	f, err := status.Read(ctx, s.place.Backend.Backend, s.place.store, status.Options{Within: s.o.timeout})
+	var f status.Facts
+	err = status.Within(ctx, s.o.timeout, s.place.Keeper, func(ctx context.Context) (err error) {
+		f, err = status.Read(ctx, s.place.Backend.Backend, s.place.store, status.Options{})
+		return err
+	})
 	if err != nil {
 		return r, err
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
@@ -11,14 +10,10 @@ import (
 )
 
 // unsettled are the ticks that history does not tell of yet: over, unclaimed, and above their job's
-// mark (rule T4). Neighbours are one row.
-func unsettled(ctx context.Context, p *opened, q history.Query) ([]tick.Tick, error) {
-	if p.Ticks == nil {
+// mark (rule T4), of jobs as they are registered. Neighbours are one row.
+func unsettled(ctx context.Context, p *opened, q history.Query, known []tick.Job) ([]tick.Tick, error) {
+	if len(known) == 0 {
 		return nil, nil
-	}
-	known, err := registeredAs(ctx, p, q.Job)
-	if err != nil {
-		return nil, fmt.Errorf("the registered jobs: %w", err)
 	}
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
@@ -46,6 +41,9 @@ func inside(t tick.Tick, q history.Query) bool {
 
 // registeredAs reads one registered job, or all of them with "".
 func registeredAs(ctx context.Context, p *opened, name string) ([]tick.Job, error) {
+	if p.Ticks == nil {
+		return nil, nil
+	}
 	if name == "" {
 		return tick.Registry(ctx, p.Ticks, "")
 	}

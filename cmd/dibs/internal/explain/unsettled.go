@@ -22,9 +22,10 @@ const (
 
 // Most bounds what ReadUnsettled reads and walks through.
 type Most struct {
-	// Rows is how many rows are read of all jobs together, but at least two of each.
+	// Rows is how many rows are read of all jobs together, but at least two of each. Those that have more above their
+	// mark than their share are asked for one by one, for 1,000 rows at least.
 	Rows int
-	// Jobs is how many jobs are asked for one by one: those that have more rows above their mark than their share.
+	// Jobs is how many jobs are asked for so.
 	Jobs int
 	// Ticks is how many ticks of one job are walked through. A row of more says so (ReasonMany).
 	Ticks int
@@ -38,49 +39,67 @@ const mostRows = 10_000
 type Known func(job string) (rows []tick.Tick, from time.Time)
 
 // ReadUnsettled reads the ticks that history does not tell of yet: over, unclaimed, and above their job's mark (rule
-// T4). The rows that are known are not read again; nil: none is. cut reports that ticks of some jobs were left out.
-// However many jobs there are, they share requests.
-func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition, known Known, now time.Time, most Most) (missed []tick.Tick, cut bool, err error) {
+// T4). The rows that are known are not read again; nil: none is. However many jobs there are, they share requests. Of cut
+// jobs only the latest ticks are told.
+func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition, known Known, now time.Time, most Most) (missed []tick.Tick, cut int, err error) {
 	var (
 		late, unread []*Definition
 		names        []string // of unread
 		rows         = map[string][]tick.Tick{}
 		ttl          = b.Keeper.Margin().TTL
 	)
+	if known == nil {
+		known = func(string) ([]tick.Tick, time.Time) { return nil, now }
+	}
 	for _, d := range jobs {
 		if !d.Overdue(now, ttl) {
 			continue
 		}
 		late = append(late, d)
-		if known != nil {
-			if of, from := known(d.Name); !from.After(d.Mark) {
-				rows[d.Name] = of
+		if of, from := known(d.Name); !from.After(d.Mark) {
+			rows[d.Name] = of
+		} else {
+			unread, names = append(unread, d), append(names, d.Name)
+		}
+	}
+	n := min(max(most.Rows/max(len(unread), 1), 2), 100)
+	last, err := LatestTicks(ctx, b.History, names, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	var more []*Definition // than n above their mark
+	for i, d := range unread {
+		if rows[d.Name] = last[i]; len(last[i]) == n && last[i][n-1].At.After(d.Mark) {
+			more = append(more, d)
+		}
+	}
+	alone := more[:min(len(more), most.Jobs)]
+	n = min(max(most.Rows/max(len(alone), 1), 1000), mostRows)
+	read := make([][]tick.Tick, len(alone))
+	all, some := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	for i, d := range alone {
+		all.Go(func() (err error) {
+			read[i], err = b.History.Ticks(some, history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: n})
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, 0, err
+	}
+	for i, d := range more {
+		if i < len(alone) {
+			if rows[d.Name] = read[i]; len(read[i]) < n {
 				continue
 			}
 		}
-		unread, names = append(unread, d), append(names, d.Name)
-	}
-	if len(unread) > 0 {
-		n := min(max(most.Rows/len(unread), 2), 100)
-		last, err := LatestTicks(ctx, b.History, names, n)
-		if err != nil {
-			return nil, false, err
+		of := rows[d.Name]
+		from := of[len(of)-1].At
+		if had, since := known(d.Name); since.Before(from) {
+			rows[d.Name], from = had, since
 		}
-		asked := 0
-		for i, d := range unread {
-			of := last[i]
-			switch more := len(of) == n && of[n-1].At.After(d.Mark); {
-			case more && asked < most.Jobs:
-				asked++
-				if of, err = rowsOf(ctx, b, d); err != nil {
-					return nil, false, err
-				}
-			case more:
-				d.forget(of)
-				cut = true
-			}
-			rows[d.Name] = of
-		}
+		d.forget(from)
+		cut++
 	}
 	for _, d := range late {
 		missed = append(missed, d.Unsettled(rows[d.Name], now, ttl, most.Ticks)...)
@@ -88,9 +107,12 @@ func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition
 	return missed, cut, nil
 }
 
-// LatestTicks is that of a store, for many jobs: some parts of them at a time, since the store may be far away.
+// atOnce is how many requests are under way at a time, where there are many: the store may be far away.
+const atOnce = 8
+
+// LatestTicks asks history.Store.LatestTicks for many jobs, several parts of them at a time.
 func LatestTicks(ctx context.Context, s history.Store, jobs []string, n int) ([][]tick.Tick, error) {
-	const part, atOnce = 500, 8
+	const part = 500
 	found := make([][]tick.Tick, len(jobs))
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(atOnce)
@@ -105,21 +127,11 @@ func LatestTicks(ctx context.Context, s history.Store, jobs []string, n int) ([]
 	return found, all.Wait()
 }
 
-// rowsOf reads the latest of a job's ticks above its mark. If a tick that does not end has held the mark for long,
-// there are more of them, and only what is newer than these is told.
-func rowsOf(ctx context.Context, b *scheduler.Backend, d *Definition) ([]tick.Tick, error) {
-	rows, err := b.History.Ticks(ctx, history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: mostRows})
-	if err == nil && len(rows) == mostRows {
-		d.forget(rows)
-	}
-	return rows, err
-}
-
-// forget leaves out what is older than some rows, the latest first.
-func (d *Definition) forget(rows []tick.Tick) {
+// forget has what is older than an instant count as settled.
+func (d *Definition) forget(from time.Time) {
 	for _, x := range d.line() {
-		if at := rows[len(rows)-1].At; at.After(x.Mark) {
-			x.Mark = at
+		if from.After(x.Mark) {
+			x.Mark = from
 		}
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
@@ -69,7 +67,7 @@ const (
 	mostRows  = 5_000  // ticks, and as many runs
 	mostHeld  = 10_000 // leases: what lease.Store.List returns at most
 	mostRuns  = 1000   // of a job that is asked for alone
-	mostAlone = 10     // jobs that are asked for one by one
+	mostAlone = 100    // jobs that are asked for one by one
 	mostLast  = 5      // ticks of a job that has not ended for long: the last ones may run, or be skipped
 	mostTicks = 200_000
 )
@@ -84,38 +82,36 @@ type Options struct {
 	Jobs []string
 	// Patience is that of a late tick; 0: the default.
 	Patience time.Duration
-	// Within bounds how long it reads; 0: it does not.
-	Within time.Duration
 }
 
-// ErrSlow is the error of a read that took too long from a store that answers nevertheless.
-var ErrSlow = errors.New("the store answers, but it is slow or far away")
+// ErrSlow is the error of a read that took too long, from a store that answers nevertheless.
+var ErrSlow = errors.New("the store answers, but is slow or far away")
 
-// alive is how long a store has to answer one question, once a read has taken too long.
-const alive = 3 * time.Second
+// alive is how long a store has to answer one question, once a read has taken too long. early is how long before the
+// end of a context a client may give up because of it.
+const (
+	alive = 2 * time.Second
+	early = 100 * time.Millisecond
+)
 
-// Read gathers the facts. The error wraps lease.ErrUnavailable if the store does not answer, and is ErrSlow if it does,
-// but not to all that was asked.
-func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (f Facts, err error) {
-	bounded := ctx
-	if o.Within > 0 {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, o.Within)
-		defer cancel()
-	}
-	f, err = readAll(bounded, b, s, o)
-	if !errors.Is(err, lease.ErrUnavailable) || ctx.Err() != nil {
-		return f, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, alive)
+// Within has read end after d. If the store answers then, the error wraps ErrSlow rather than lease.ErrUnavailable.
+func Within(ctx context.Context, d time.Duration, k *lease.Keeper, read func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	if _, asked := b.Keeper.Now(ctx); asked == nil {
-		return f, fmt.Errorf("%w: %v", ErrSlow, err)
+	err := read(bounded)
+	if by, _ := bounded.Deadline(); !errors.Is(err, lease.ErrUnavailable) || ctx.Err() != nil || time.Until(by) > early {
+		return err
 	}
-	return f, err
+	ctx, cancel = context.WithTimeout(ctx, alive)
+	defer cancel()
+	if k.Sync(ctx) != nil {
+		return err
+	}
+	return fmt.Errorf("%w: it did not tell everything within %s", ErrSlow, d.Round(100*time.Millisecond))
 }
 
-func readAll(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (f Facts, err error) {
+// Read gathers the facts. The error wraps lease.ErrUnavailable if the store does not answer.
+func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) (f Facts, err error) {
 	if f.Now, err = b.Keeper.Now(ctx); err != nil {
 		return f, err
 	}
@@ -138,11 +134,13 @@ func readAll(ctx context.Context, b *scheduler.Backend, s *store.Store, o Option
 
 // together takes some steps at once: a store that is far away is not asked for one thing after the other.
 func together(steps ...func() error) error {
-	var all errgroup.Group
-	for _, step := range steps {
-		all.Go(step)
+	errs := make([]error, len(steps))
+	var all sync.WaitGroup
+	for i, step := range steps {
+		all.Go(func() { errs[i] = step() })
 	}
-	return all.Wait()
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 type reader struct {
@@ -297,12 +295,12 @@ func ofLastDay[T any](r reader, read func(context.Context, history.Query) ([]T, 
 func (r reader) rest() (err error) {
 	f := r.f
 	f.From = f.Now.Add(-Day)
-	if len(f.Ticks) == mostRows && len(r.o.Jobs) == 0 {
-		f.From = f.Ticks[mostRows-1].At.Add(time.Microsecond)
-	}
-	if len(f.Runs) == mostRows && len(r.o.Jobs) == 0 {
-		if at := f.Runs[mostRows-1].Started.Add(time.Microsecond); at.After(f.From) {
-			f.From = at
+	if len(r.o.Jobs) == 0 { // what reaches into the day may have begun before it
+		if n := len(f.Ticks); n == mostRows && f.Ticks[n-1].At.After(f.From) {
+			f.From = f.Ticks[n-1].At.Add(time.Microsecond)
+		}
+		if n := len(f.Runs); n == mostRows && f.Runs[n-1].Started.After(f.From) {
+			f.From = f.Runs[n-1].Started.Add(time.Microsecond)
 		}
 	}
 	if f.From.After(f.Now.Add(-Day)) {
@@ -322,8 +320,8 @@ func (r reader) rest() (err error) {
 	if err != nil {
 		return fmt.Errorf("look for missed ticks: %w", err)
 	}
-	if f.Unsettled = missed; cut {
-		r.cut("not all ticks that nobody has settled")
+	if f.Unsettled = missed; cut > 0 {
+		r.cut("of %s only the latest ticks that nobody has settled", counted(cut, "job"))
 	}
 	return r.late()
 }

@@ -114,17 +114,19 @@ func TestWhatIsLate(t *testing.T) {
 	})
 }
 
-// asked counts the requests for history, and can leave them without an answer.
+// asked counts the requests for history, and can fail those for ticks.
 type asked struct {
 	history.Store
-	n      atomic.Int64
-	silent bool
+	n       atomic.Int64
+	answers func(context.Context) error
 }
 
 func (a *asked) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
-	if a.n.Add(1); a.silent {
-		<-ctx.Done()
-		return nil, fmt.Errorf("%w: %w", lease.ErrUnavailable, ctx.Err())
+	a.n.Add(1)
+	if a.answers != nil {
+		if err := a.answers(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return a.Store.Ticks(ctx, q)
 }
@@ -134,7 +136,7 @@ func (a *asked) LatestTicks(ctx context.Context, jobs []string, n int) ([][]tick
 	return a.Store.LatestTicks(ctx, jobs, n)
 }
 
-// However many jobs are overdue or late, they share requests; and a few of them may have more ticks than their share.
+// However many jobs are overdue or late, they share requests.
 func TestRequestsOfStatusAreFew(t *testing.T) {
 	for _, jobs := range []int{3, 300} {
 		for _, busy := range []bool{false, true} {
@@ -168,20 +170,108 @@ func TestRequestsOfStatusAreFew(t *testing.T) {
 	}
 }
 
-// A store that answers is not called silent, however long the rest takes.
+// mute is a lease store that can fall silent.
+type mute struct {
+	lease.Store
+	silent bool
+}
+
+func (m *mute) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
+	if m.silent {
+		return lease.Reply{}, silence(ctx)
+	}
+	return m.Store.Read(ctx, keys)
+}
+
+func silence(ctx context.Context) error {
+	<-ctx.Done()
+	return fmt.Errorf("%w: %w", lease.ErrUnavailable, ctx.Err())
+}
+
+// A store that answers is not called silent, however long the rest takes; one that no longer does is not called slow.
 func TestASlowStoreIsNotASilentOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newYard(t)
-		y.b.History = &asked{Store: y.b.History, silent: true}
+		leases := &mute{Store: y.s.Leases}
+		k, err := lease.NewKeeper(lease.Options{Store: leases, Clock: clock.Virtual{Start: time.Now()}})
+		y.must(err)
+		defer k.Close()
+		past := &asked{Store: y.b.History, answers: silence}
+		y.b.Keeper, y.b.History = k, past
+		read := func(ctx context.Context) error {
+			_, err := status.Read(ctx, y.b, y.s, status.Options{})
+			return err
+		}
 		began := time.Now()
-		_, err := status.Read(context.Background(), y.b, y.s, status.Options{Within: 10 * time.Second})
+		err = status.Within(context.Background(), 10*time.Second, k, read)
 		if !errors.Is(err, status.ErrSlow) || errors.Is(err, lease.ErrUnavailable) || time.Since(began) != 10*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
+		away := func(when string, err error) {
+			t.Helper()
+			if errors.Is(err, status.ErrSlow) || !errors.Is(err, lease.ErrUnavailable) {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
 		bounded, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if _, err := status.Read(bounded, y.b, y.s, status.Options{Within: 10 * time.Second}); errors.Is(err, status.ErrSlow) || !errors.Is(err, lease.ErrUnavailable) {
-			t.Errorf("within the caller's own time: %v", err)
+		away("within the caller's own time", status.Within(bounded, 10*time.Second, k, read))
+		past.answers = func(context.Context) error { return fmt.Errorf("%w: refused", lease.ErrUnavailable) }
+		away("refused at once", status.Within(context.Background(), 10*time.Second, k, read))
+		past.answers, leases.silent = silence, true
+		away("silent", status.Within(context.Background(), 10*time.Second, k, read))
+	})
+}
+
+// What reaches into the day from before it, such as long pauses, does not make the rows older than the day known.
+func TestLongPausesHideNoRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		y.register("other/rare", "0 1 2 1 *")
+		at := time.Date(2000, 1, 2, 1, 0, 0, 0, time.UTC)
+		time.Sleep(at.Add(47 * time.Hour).Sub(time.Now()))
+		now := time.Now()
+		rows := []tick.Tick{{Job: "other/rare", At: at, State: tick.Closed, Outcome: run.Succeeded}}
+		for i := range 4990 {
+			rows = append(rows, tick.Tick{Job: "shop/busy", At: now.Add(-time.Duration(i+1) * time.Second), State: tick.Closed, Outcome: run.Succeeded})
+		}
+		for i := range 20 {
+			rows = append(rows, tick.Tick{Job: fmt.Sprint("shop/paused-", i), At: now.Add(-73 * time.Hour), Through: now.Add(-time.Hour), Count: 72, State: tick.Closed, Outcome: run.Paused})
+		}
+		y.must(y.s.History.AppendTicks(context.Background(), rows))
+		y.says("nothing is wrong")
+	})
+}
+
+// Of jobs with more rows above their mark than are read together, everything is told as far as rows go back.
+func TestManyRowsAboveTheMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)))
+		y := newYard(t)
+		var rows []tick.Tick
+		for i := range 120 {
+			name := fmt.Sprintf("other/often-%d", i)
+			y.register(name, "*/5 * * * *")
+			for at := time.Now(); at.Before(time.Now().Add(23 * time.Hour)); at = at.Add(5 * time.Minute) {
+				if h := at.Sub(time.Now()); h >= 0 && (h < 11*time.Hour || h > 12*time.Hour) {
+					rows = append(rows, tick.Tick{Job: name, At: at, State: tick.Closed, Outcome: run.Succeeded})
+				}
+			}
+		}
+		y.must(y.s.History.AppendTicks(context.Background(), rows))
+		time.Sleep(23 * time.Hour)
+		y.reports()
+		f := y.read(status.Options{})
+		jobs := map[string]bool{}
+		for _, t := range f.Unsettled {
+			jobs[t.Job] = true
+		}
+		if cut := strings.Join(f.Cut, "; "); len(jobs) != 100 || !strings.Contains(cut, "of 20 jobs only the latest ticks") {
+			t.Errorf("missed ticks of %d jobs are told; cut: %s", len(jobs), cut)
+		}
+		f = y.read(status.Options{Jobs: []string{"other/often-119"}})
+		if len(f.Unsettled) != 1 || f.Unsettled[0].Count != 13 || len(f.Cut) > 0 {
+			t.Errorf("of one job: %+v, cut %q", f.Unsettled, f.Cut)
 		}
 	})
 }
