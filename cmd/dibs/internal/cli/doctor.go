@@ -76,8 +76,8 @@ func runDoctor(ctx context.Context, e env, o doctorOptions) error {
 	return nil
 }
 
-// tellFindings prints blocks rather than a table: the sentences are long. Unless verbose, findings that say the same of
-// several places are one block, and a check has mostBlocks of them; of the others it prints the places alone.
+// tellFindings prints blocks rather than a table: the sentences are long. Unless verbose, findings that say the same
+// of several places are one block, and a check has mostBlocks of them; of the others it prints the places alone.
 func tellFindings(e env, all []doctor.Finding, verbose bool) {
 	if verbose {
 		for _, f := range all {
@@ -108,8 +108,8 @@ func (e env) tellFinding(f doctor.Finding, where string) {
 	}
 }
 
-// places lists where findings are, each place once and, if they are counted, how many there are. What the places have in
-// common before a space, such as the manifest, is said once.
+// places lists where findings are, each place once and, if they are counted, how many there are. What the places have
+// in common before a space, such as the manifest, is said once.
 func places(all []doctor.Finding, counted bool) string {
 	const most = 10
 	common, _, _ := cutLast(all[0].Where, " ")

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What many jobs have in common is said once; of many different findings of one check the first are shown. -v shows all.
+// What many jobs have in common is said once; of many different findings of one check the first are shown. -v shows
+// all.
 func TestDoctorFolds(t *testing.T) {
 	t.Setenv("DIBS_DIR", t.TempDir())
 	m := filepath.Join(t.TempDir(), "jobs.yaml")

@@ -39,8 +39,8 @@ const mostRows = 10_000
 type Known func(job string) (rows []tick.Tick, from time.Time)
 
 // ReadUnsettled reads the ticks that history does not tell of yet: over, unclaimed, and above their job's mark (rule
-// T4). The rows that are known are not read again; nil: none is. However many jobs there are, they share requests. Of cut
-// jobs only the latest ticks are told.
+// T4). The rows that are known are not read again; nil: none is. However many jobs there are, they share requests. Of
+// cut jobs only the latest ticks are told.
 func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition, known Known, now time.Time, most Most) (missed []tick.Tick, cut int, err error) {
 	var (
 		late, unread []*Definition

@@ -132,7 +132,8 @@ func Read(ctx context.Context, b *scheduler.Backend, s *store.Store, o Options) 
 	return f, r.rest()
 }
 
-// together takes some steps at once: a store that is far away is not asked for one thing after the other.
+// together takes some steps at once: a store that is far away is not asked for one thing after the other. Its error is
+// the first one in their order, but a refusal before a silence.
 func together(steps ...func() error) error {
 	errs := make([]error, len(steps))
 	var all sync.WaitGroup
@@ -140,7 +141,18 @@ func together(steps ...func() error) error {
 		all.Go(func() { errs[i] = step() })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	slices.SortStableFunc(errs, func(a, b error) int { return cmp.Compare(weight(a), weight(b)) })
+	return errs[0]
+}
+
+func weight(err error) int {
+	switch {
+	case err == nil:
+		return 2
+	case errors.Is(err, lease.ErrUnavailable):
+		return 1
+	}
+	return 0
 }
 
 type reader struct {

@@ -229,7 +229,7 @@ func TestLongPausesHideNoRow(t *testing.T) {
 		y := newYard(t)
 		y.register("other/rare", "0 1 2 1 *")
 		at := time.Date(2000, 1, 2, 1, 0, 0, 0, time.UTC)
-		time.Sleep(at.Add(47 * time.Hour).Sub(time.Now()))
+		time.Sleep(time.Until(at.Add(47 * time.Hour)))
 		now := time.Now()
 		rows := []tick.Tick{{Job: "other/rare", At: at, State: tick.Closed, Outcome: run.Succeeded}}
 		for i := range 4990 {
@@ -253,7 +253,7 @@ func TestManyRowsAboveTheMark(t *testing.T) {
 			name := fmt.Sprintf("other/often-%d", i)
 			y.register(name, "*/5 * * * *")
 			for at := time.Now(); at.Before(time.Now().Add(23 * time.Hour)); at = at.Add(5 * time.Minute) {
-				if h := at.Sub(time.Now()); h >= 0 && (h < 11*time.Hour || h > 12*time.Hour) {
+				if h := time.Until(at); h >= 0 && (h < 11*time.Hour || h > 12*time.Hour) {
 					rows = append(rows, tick.Tick{Job: name, At: at, State: tick.Closed, Outcome: run.Succeeded})
 				}
 			}
