@@ -193,7 +193,7 @@ func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 				done <- answer{st, err}
 			}()
 			if taken {
-				for one[int](t, watch, "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+				for len(done) == 0 && one[int](t, watch, "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
 					time.Sleep(time.Millisecond)
 				}
 				if err = tx.Commit(t.Context()); err != nil {

@@ -2,10 +2,13 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/task"
@@ -253,10 +256,15 @@ func hundredEnqueuers(w *world) {
 	const callers = 100
 	processes := []*store.Store{w.s, w.process(), w.process(), w.process()}
 	answers := make([]task.Enqueued, callers)
+	var lost atomic.Bool // an answer: it may have been that of the first
 	together(callers, func(i int) {
 		s := unique("u", task.UntilFinished)
 		_ = s.Check()
 		a, err := processes[i%len(processes)].Queue.Enqueue(w.ctx, []task.Spec{s})
+		for errors.Is(err, lease.ErrUnavailable) && w.ctx.Err() == nil { // a slow machine
+			lost.Store(true)
+			a, err = processes[i%len(processes)].Queue.Enqueue(w.ctx, []task.Spec{s})
+		}
 		if err != nil || len(a) != 1 {
 			w.Errorf("Enqueue: %v, %v", a, err)
 			return
@@ -273,8 +281,10 @@ func hundredEnqueuers(w *world) {
 		equal(w, "the id in an answer", a.ID, taken[0].ID)
 		equal(w, "the state in an answer", a.State, task.Available)
 	}
-	equal(w, "answers that it is new", count[task.New], 1)
-	equal(w, "answers that it is a duplicate", count[task.Duplicate], callers-1)
+	if n := count[task.New]; n != 1 && !(n == 0 && lost.Load()) {
+		w.Errorf("%d answers say that it is new", n)
+	}
+	equal(w, "answers that it is new, or a duplicate", count[task.New]+count[task.Duplicate], callers)
 }
 
 func uniqueBatch(w *world) {
