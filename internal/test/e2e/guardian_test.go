@@ -138,6 +138,13 @@ func TestServerAndGuardiansStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// A server that is stopped in the middle of a write lets nobody else write to the directory.
+		for w.name == "file" && w.dibs("task", "enqueue", "probe").wait(patience) != 0 {
+			server.signal(syscall.SIGCONT)
+			time.Sleep(10 * time.Millisecond)
+			stopped = time.Now()
+			server.signal(syscall.SIGSTOP)
+		}
 		other := w.serve(m)
 		w.gone(stopped, w.ttl, pids)
 		w.hears(patience, 2, "start", "job")
