@@ -241,6 +241,26 @@ func TestAnEndWithoutTheStoreIsNoError(t *testing.T) {
 	})
 }
 
+// A server that lost its own lease at the end says so.
+func TestAnEndWithoutItsLeaseIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h, at := w.host(1, 0), minute()
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		sleepUntil(at.Add(10 * time.Second))
+		l, err := h.backend.Book.Server(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.b.Store().Leases.Release(t.Context(), []lease.Ref{l.Ref()}); err != nil {
+			t.Fatal(err)
+		}
+		if h.stop(); !errors.Is(h.err, lease.ErrLost) {
+			t.Errorf("%v", h.err)
+		}
+	})
+}
+
 // A run that a person canceled is not run again, whatever the policy says of crashes.
 // Holds: T3.
 func TestWhatWasCanceledIsNotRunAgain(t *testing.T) {

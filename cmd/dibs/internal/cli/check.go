@@ -60,7 +60,7 @@ func newCheck(e env) *cobra.Command {
 	f.Var(positive[time.Duration](&o.most.Oldest), "oldest", "critical if the oldest task of the queue has waited for longer than this")
 	f.Var(positive[int](&o.most.Depth), "depth", "critical if more tasks than this wait in the queue")
 	o.timeout = openTimeout
-	f.Var(positive[time.Duration](&o.timeout), "timeout", "critical if the store has not answered within this time, unknown if not to all")
+	f.Var(positive[time.Duration](&o.timeout), "timeout", "critical without an answer within this time, unknown without all of them")
 	return cmd
 }
 

@@ -48,7 +48,7 @@ func newStatus(e env) *cobra.Command {
 	cmd.Flags().Var(positive[time.Duration](&o.watch), "watch", "show it again and again, with this pause in between, at least 1s")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "5s"
 	o.timeout = openTimeout
-	cmd.Flags().Var(positive[time.Duration](&o.timeout), "timeout", "give up if the store is not open within this time, or has not told everything within it")
+	cmd.Flags().Var(positive[time.Duration](&o.timeout), "timeout", "bounds opening the store, and then reading it")
 	return cmd
 }
 
