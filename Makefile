@@ -45,12 +45,18 @@ held: ## write docs/why/held.md: which test holds which promise and rule
 test: ## run all tests (some ten minutes on two cores), on servers that are started here or already run
 	@$(SUITE) $(MAKE) --no-print-directory tests
 
+# Modules of their own: what they are made of is nothing that dibs needs.
+MODULES := internal/test/kube packaging
+# Compiles what the tests of a module consist of, but for linking it. A compiler beside tests would take their processors.
+COMPILE := $(GO) list -export -test -f ''
+
 # The cache knows neither the servers nor the binaries: nothing is taken from it.
 tests:
-	@(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) & kube=$$!; \
-	(cd packaging && $(GO) test -count=1 ./...) & packaging=$$!; \
-	$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) $$($(GO) list ./... | grep -v $(BUSY)); status=$$?; \
-	wait $$kube || status=1; wait $$packaging || status=1; \
+	@echo "compiling the tests (the first time takes some minutes) …"
+	@for module in . $(MODULES); do (cd $$module && $(COMPILE) ./... >/dev/null) || exit; done
+	@status=0; \
+	for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || status=1; done; \
+	$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) $$($(GO) list ./... | grep -v $(BUSY)) || status=1; \
 	$(GO) test -short -count=1 -timeout 30m -p 2 $$($(GO) list ./... | grep $(BUSY)) || status=1; exit $$status
 
 check: ## the inner loop: go vet, the packages without servers, and the suite of stores on a directory and Redis
@@ -73,6 +79,7 @@ test-race: ## run all tests with the race detector, except those of processes an
 
 races: export CGO_ENABLED := 1
 races:
+	@$(COMPILE) $(RACE) ./... >/dev/null
 	@$(GO) test $(RACE) $(SHORT) -cpu 1 -count=1 -timeout 30m -parallel 2 ./scheduler $(BUBBLES) & bubbles=$$!; \
 	$(GO) test $(RACE) $(SHORT) -count=1 -timeout 30m -parallel 2 $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %)); status=$$?; \
 	wait $$bubbles || status=1; exit $$status

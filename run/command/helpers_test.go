@@ -20,6 +20,7 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 	"github.com/dibs-run/dibs/internal/guardian/proc"
+	"github.com/dibs-run/dibs/internal/test/room"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -50,6 +51,7 @@ const testKey lease.Key = "k"
 // the run may be left.
 func newRun(t *testing.T) string {
 	t.Helper()
+	room.For(t)
 	id := fmt.Sprintf("run%016x", rand.Uint64())
 	t.Cleanup(func() {
 		if left := awaitGone(id, soon); len(left) > 0 {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/test/room"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
@@ -87,6 +88,7 @@ func configAt(dir string, init bool) store.Config {
 
 func openAt(t testing.TB, dir string) *store.Store {
 	t.Helper()
+	room.For(t)
 	s, err := OpenConfig(context.Background(), configAt(dir, true))
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +109,7 @@ type process struct {
 
 func play(t testing.TB, role, dir string) *process {
 	t.Helper()
+	room.For(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

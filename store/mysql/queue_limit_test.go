@@ -47,8 +47,12 @@ func TestContendersDecideOnce(t *testing.T) {
 		}
 		all.Go(func() {
 			for range rounds {
-				err := q.step(t.Context(), func(b *txn) error {
-					tries.Add(1)
+				err := q.step(t.Context(), func(b *txn) (err error) {
+					defer func() {
+						if number(err) != 1205 { // a wait that the server ended: a slow machine, and no decision
+							tries.Add(1)
+						}
+					}()
 					if err := b.lock(both, false, nothing); err != nil {
 						return err
 					}

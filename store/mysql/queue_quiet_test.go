@@ -52,12 +52,13 @@ func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 	s := mustOpen(t, c)
 	w := joined(t, s)
 	at := subQueueNumber(subQueueName{"q", "k"})
-	hush := func() { // as if each look had been dear
+	hushAt := func(now time.Time) { // as if each look had been dear
 		for range dearLooks {
-			s.Queue.(queues).known.quiet.saw(map[look]bool{{at, lifecycle.Clear}: false, {at, lifecycle.Suspect}: false}, time.Hour, time.Now())
+			s.Queue.(queues).known.quiet.saw(map[look]bool{{at, lifecycle.Clear}: false, {at, lifecycle.Suspect}: false}, time.Hour, now)
 		}
 	}
-	enqueue(t, s.Queue, spec()) // the sub-queue is known from here on
+	hush := func() { hushAt(time.Now().Add(time.Hour)) } // longer than the test
+	enqueue(t, s.Queue, spec())                          // the sub-queue is known from here on
 	complete(t, s.Queue, w, fetchSome(t, s, w, 1).Tasks...)
 	for what, do := range map[string]func(){
 		"enqueued":               func() { hush(); enqueue(t, s.Queue, spec()) },
@@ -99,5 +100,6 @@ func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 	if f := fetchSome(t, s, w, 1); len(f.Tasks) != 0 {
 		t.Error("a dear look was not left out")
 	}
+	hushAt(time.Now())
 	eventually(t, "another's task is seen", func() bool { return len(fetchSome(t, s, w, 1).Tasks) == 1 })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/room"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
@@ -34,6 +35,7 @@ func newWorld(t *testing.T, open Open, url string) *world {
 // fallow is a world whose namespace nobody has opened yet.
 func fallow(t *testing.T, open Open, url string) *world {
 	t.Helper()
+	room.For(t)
 	c, err := store.Parse(url)
 	if err != nil {
 		t.Fatal(err)

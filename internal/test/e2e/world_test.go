@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/room"
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
 )
@@ -42,6 +43,7 @@ const (
 // newWorld makes a world around a store's address, and prepares the store.
 func newWorld(t *testing.T, store, address string, ttl time.Duration) *world {
 	t.Helper()
+	room.For(t)
 	w := &world{t: t, dir: t.TempDir(), name: store, ttl: ttl}
 	if store == "file" {
 		address = "file://" + w.host()

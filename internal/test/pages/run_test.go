@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/room"
 	"github.com/dibs-run/dibs/internal/test/testbin"
 	"github.com/dibs-run/dibs/internal/test/testdirs"
 	"github.com/dibs-run/dibs/internal/test/testserver"
@@ -66,6 +67,7 @@ func TestPages(t *testing.T) {
 }
 
 func testPage(t *testing.T, path string) {
+	room.For(t)
 	page := read(t, path)
 	blocks, err := Blocks(page)
 	if err != nil {

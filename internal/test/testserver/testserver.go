@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/room"
 	"github.com/dibs-run/dibs/internal/test/testsize"
 )
 
@@ -56,6 +57,7 @@ type shared struct {
 
 func (s *shared) url(t testing.TB) string {
 	t.Helper()
+	room.For(t)
 	s.once.Do(func() { s.found, s.err = s.find() })
 	if s.err != nil {
 		giveUp(t, s.tech, s.err)
@@ -95,6 +97,7 @@ func StartMariaDB(t testing.TB, args ...string) *Server { return own(t, mariadbT
 func own(t testing.TB, tech technology, args []string) *Server {
 	t.Helper()
 	testsize.Outside(t)
+	room.For(t)
 	s, err := start(tech, args)
 	if err != nil {
 		giveUp(t, tech, err)
