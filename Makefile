@@ -9,8 +9,8 @@ BUBBLES = $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|/
 PROCESSES := -e /internal/test/e2e -e /internal/test/stress -e /internal/test/pages -e /internal/test/chaos
 # Runs a command with what all test processes share: servers, whose data is in memory, and binaries.
 SUITE := $(GO) run ./internal/test/suite
-# Most tests wait most of the time. No verdict depends on how many run beside each other.
-BESIDE := -p 3 -parallel 4
+# Most tests wait most of the time. Package room has those of servers and processes begin when there is room for them.
+BESIDE := -p 5 -parallel 6
 # The packages that use the processors without a pause come last, and by themselves.
 BUSY := -e /internal/test/stress -e /internal/test/chaos
 # The packages that take longest begin first.
@@ -54,9 +54,9 @@ COMPILE := $(GO) list -export -test -f ''
 tests:
 	@echo "compiling the tests (the first time takes some minutes) …"
 	@for module in . $(MODULES); do (cd $$module && $(COMPILE) ./... >/dev/null) || exit; done
-	@status=0; \
-	for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || status=1; done; \
-	$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) $$($(GO) list ./... | grep -v $(BUSY)) || status=1; \
+	@(for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || status=1; done; exit $$status) & modules=$$!; \
+	$(GO) test -short -count=1 -timeout 30m $(BESIDE) $(LONGEST) $$($(GO) list ./... | grep -v $(BUSY)); status=$$?; \
+	wait $$modules || status=1; \
 	$(GO) test -short -count=1 -timeout 30m -p 2 $$($(GO) list ./... | grep $(BUSY)) || status=1; exit $$status
 
 check: ## the inner loop: go vet, the packages without servers, and the suite of stores on a directory and Redis

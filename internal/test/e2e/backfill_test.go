@@ -38,7 +38,7 @@ func TestBackfill(t *testing.T) {
 		servers := []*process{w.serve(m), w.serve(m)}
 		w.hears(patience, 1, "start", "job")
 		to := time.Now().UTC().Truncate(3 * time.Second)
-		from := to.Add(-90 * time.Second)
+		from := to.Add(-60 * time.Second)
 		args := w.filling(m, from, "--to", to.Format(time.RFC3339))
 
 		if out := w.must(append(args, "--dry-run")...); !strings.Contains(out, "to run, from "+from.Format(time.RFC3339)) {

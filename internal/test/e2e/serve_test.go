@@ -39,7 +39,7 @@ func TestServeDrains(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := fileWorld(t)
-			p := w.serve(w.manifest("job", "@every 2s", `{"stop_grace_seconds": 1}`, "job", work{For: 5 * time.Minute, Deaf: deaf}), "--drain", "1s")
+			p := w.serve(w.manifest("job", "@every 2s", `{"stop_grace_seconds": 5}`, "job", work{For: 5 * time.Minute, Deaf: deaf}), "--drain", "1s")
 			s := w.hears(patience, 1, "start", "job")[0]
 			told := time.Now()
 			p.signal(syscall.SIGTERM)
