@@ -10,7 +10,7 @@ PROCESSES := -e /internal/test/e2e -e /internal/test/stress -e /internal/test/pa
 # Runs a command with what all test processes share: servers, whose data is in memory, and binaries.
 SUITE := $(GO) run ./internal/test/suite
 # Most tests wait most of the time. Package room has those of servers and processes begin when there is room for them.
-BESIDE := -p 5 -parallel 6
+BESIDE := -p 4 -parallel 6
 # The packages that use the processors without a pause come last, and by themselves.
 BUSY := -e /internal/test/stress -e /internal/test/chaos
 # The packages that take longest begin first.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/room"
 	"github.com/dibs-run/dibs/internal/test/testbin"
 	"github.com/dibs-run/dibs/internal/test/testdirs"
 	"github.com/dibs-run/dibs/internal/test/testsize"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Most of these tests wait most of the time.
 	_ = flag.Set("test.parallel", "20")
+	room.Least = 6
 	heedSignals()
 	ownStatus = statusOfThis()
 	os.Exit(buildAndRun(m))

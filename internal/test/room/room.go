@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// least is how many tests of a process run beside each other, whatever the machine does.
-	least = 2
 	// most is how many threads may run, or wait for a processor, for each of the processors.
 	most = 4
 	// patience bounds the wait: the load of a neighbour does not end.
 	patience = time.Minute
 )
+
+// Least is how many tests of this process run beside each other, whatever the machine does. A TestMain may change it:
+// tests that wait most of the time leave room for others.
+var Least = 2
 
 var (
 	door   sync.Mutex // one waits, the others stand in line behind it
@@ -40,7 +42,7 @@ func For(t testing.TB) {
 	t.Cleanup(func() { inside.leaves(name) })
 	door.Lock()
 	defer door.Unlock()
-	for end := time.Now().Add(patience); inside.count() >= least && busy() && time.Now().Before(end); {
+	for end := time.Now().Add(patience); inside.count() >= Least && busy() && time.Now().Before(end); {
 	}
 	inside.enters(name)
 }

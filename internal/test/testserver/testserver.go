@@ -8,6 +8,8 @@
 // StartRedis, StartPostgres and StartMariaDB start a server that belongs to one test, which may
 // stop, continue, kill and restart it.
 //
+// Whoever asks for either begins when there is room for it: see package room.
+//
 // Where neither a server nor its binaries exist the test is skipped, and the technology's name is
 // appended to the file that DIBS_TEST_UNCOVERED names, so that a green run cannot hide it. With
 // DIBS_TEST_REQUIRE=all it fails instead, but for pgbouncer, which is listed all the same.
@@ -57,11 +59,11 @@ type shared struct {
 
 func (s *shared) url(t testing.TB) string {
 	t.Helper()
-	room.For(t)
 	s.once.Do(func() { s.found, s.err = s.find() })
 	if s.err != nil {
 		giveUp(t, s.tech, s.err)
 	}
+	room.For(t)
 	return s.found
 }
 

@@ -17,7 +17,7 @@ type rootPart struct {
 func rootParts(e env) []rootPart {
 	return []rootPart{
 		{"Run jobs", []*cobra.Command{newRun(e), newServe(e), newTrigger(e), newWork(e)}},
-		{"See what happens", []*cobra.Command{newStatus(e), newCheck(e), newList(e), newShow(e), newHistory(e), newExplain(e), newNext(e), newDoctor(e)}},
+		{"See what happens", []*cobra.Command{newStatus(e), newCheck(e), newMetrics(e), newList(e), newShow(e), newHistory(e), newExplain(e), newNext(e), newDoctor(e)}},
 		{"Look after jobs, locks, queues and servers", []*cobra.Command{newJob(e), newLease(e), newQueue(e), newTask(e), newServer(e)}},
 		{"Set up", []*cobra.Command{newInit(e), newValidate(e), newImport(e), newCompletion(e), newVersion(e)}},
 		{"Install jobs in a crontab, systemd, Kubernetes or EventBridge", []*cobra.Command{newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e), newLambda(e)}},

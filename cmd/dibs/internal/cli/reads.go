@@ -45,6 +45,7 @@ var needsOf = map[string]needs{
 	"dibs lease list":    looks,
 	"dibs lease show":    looks,
 	"dibs list":          looks,
+	"dibs metrics":       looks,
 	"dibs queue clear":   acts,
 	"dibs queue drain":   acts,
 	"dibs queue limit":   acts,

@@ -21,7 +21,7 @@ import (
 // serveOptions are the flags of `dibs serve`.
 type serveOptions struct {
 	store, scope, source string
-	environment          string
+	environment, metrics string
 	drain                time.Duration
 	logJSON, verbose     bool
 	sourceOptions
@@ -65,6 +65,7 @@ func newServe(e env) *cobra.Command {
 	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required for\nsuch jobs on a shared store")
 	environmentFlag(cmd, &o.environment)
 	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before dibs stops it")
+	metricsFlag(cmd, &o.metrics)
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "also log lost races")
 	return cmd
@@ -142,6 +143,11 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return usage(err)
 	}
 	d.began.Store(true)
+	stopMetrics, err := showMetrics(accept, e, log, a, o.metrics, d.Alive)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	useScopes(accept, log)
 	go d.reloadOn(accept, hangup)
 	return refused(d.Run(accept))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,8 +74,8 @@ func runStatus(ctx context.Context, e env, o statusOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	s := &statusScreen{env: e, o: o, address: a}
-	defer s.close()
+	s := &statusScreen{env: e, o: o, source: &reading{env: e, address: a, timeout: o.timeout}}
+	defer s.source.close()
 	for {
 		if err := s.show(ctx); err != nil || o.watch == 0 {
 			return err
@@ -87,20 +88,55 @@ func runStatus(ctx context.Context, e env, o statusOptions) error {
 	}
 }
 
+// A reading reads the facts of a store again and again, and keeps it open in between. It is safe for concurrent use.
+type reading struct {
+	env
+	address address
+	timeout time.Duration // bounds opening the store, and then each look
+	mu      sync.Mutex
+	place   *opened
+}
+
+func (r *reading) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.place != nil {
+		r.place.close()
+		r.place = nil
+	}
+}
+
+// opened returns the store, which it opens the first time.
+func (r *reading) opened(ctx context.Context) (_ *opened, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.place == nil {
+		ctx, cancel := context.WithTimeout(ctx, r.timeout)
+		defer cancel()
+		r.place, err = open(ctx, r.address.Config, logTo(r.env))
+	}
+	return r.place, err
+}
+
+func (r *reading) facts(ctx context.Context, o status.Options) (f status.Facts, err error) {
+	place, err := r.opened(ctx)
+	if err != nil {
+		return f, err
+	}
+	err = status.Within(ctx, r.timeout, place.Keeper, func(ctx context.Context) (err error) {
+		f, err = status.Read(ctx, place.Backend.Backend, place.store, o)
+		return err
+	})
+	return f, err
+}
+
 // A statusScreen shows the status of a store, once or again and again.
 type statusScreen struct {
 	env
-	o       statusOptions
-	address address
-	place   *opened
+	o      statusOptions
+	source *reading
 	// away is since when the store has not answered; zero: it has.
 	away time.Time
-}
-
-func (s *statusScreen) close() {
-	if s.place != nil {
-		s.place.close()
-	}
 }
 
 func (s *statusScreen) show(ctx context.Context) error {
@@ -109,9 +145,9 @@ func (s *statusScreen) show(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		report = storeAway(s.address.String(), err, s.away)
+		report = storeAway(s.source.address.String(), err, s.away)
 	}
-	v := statusView{report.Headline(), s.address.String(), report, []memberView{}}
+	v := statusView{report.Headline(), s.source.address.String(), report, []memberView{}}
 	for _, m := range report.Servers[:min(len(report.Servers), status.MostListed)] {
 		v.Servers = append(v.Servers, viewMember(m))
 	}
@@ -127,7 +163,7 @@ func (s *statusScreen) show(ctx context.Context) error {
 	return told
 }
 
-// read reads the report. It keeps the store open for the next time.
+// read reads the report.
 func (s *statusScreen) read(ctx context.Context) (r status.Report, err error) {
 	defer func() {
 		switch {
@@ -137,18 +173,7 @@ func (s *statusScreen) read(ctx context.Context) (r status.Report, err error) {
 			s.away = time.Now()
 		}
 	}()
-	if s.place == nil {
-		opening, cancel := context.WithTimeout(ctx, s.o.timeout)
-		defer cancel()
-		if s.place, err = open(opening, s.address.Config, logTo(s.env)); err != nil {
-			return r, err
-		}
-	}
-	var f status.Facts
-	err = status.Within(ctx, s.o.timeout, s.place.Keeper, func(ctx context.Context) (err error) {
-		f, err = status.Read(ctx, s.place.Backend.Backend, s.place.store, status.Options{})
-		return err
-	})
+	f, err := s.source.facts(ctx, status.Options{})
 	if err != nil {
 		return r, err
 	}

@@ -26,7 +26,7 @@ type workOptions struct {
 	slots               int
 	grace, stopGrace    time.Duration
 	timeout, postpone   time.Duration
-	rate                string
+	rate, metrics       string
 	logJSON, verbose    bool
 	args                []string
 	keepSuccess, keepIt time.Duration
@@ -87,6 +87,7 @@ func newWork(e env) *cobra.Command {
 	f.StringArrayVar(&o.hooks.texts, "hook", nil, "report events of tasks: `EVENTS=TARGET`; may be repeated")
 	f.StringVar(&o.hooks.secret, "hook-secret", "", "the secret that signs webhooks: `env:NAME` or file:/path")
 	f.DurationVar(&o.hooks.timeout, "hook-timeout", job.DefaultHookTimeout, "bounds each attempt of a report")
+	metricsFlag(cmd, &o.metrics)
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each task")
 	return cmd
@@ -168,6 +169,11 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 		return refused(err)
 	}
 	defer w.Close()
+	stopMetrics, err := showMetrics(ctx, e, log, a, o.metrics, nil)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	useScopes(ctx, log)
 	manager.ready("working %s", strings.Join(o.queues, " "))
 	context.AfterFunc(ctx, manager.stopping)

@@ -127,7 +127,7 @@ type QueueBounds struct {
 func (f Facts) CheckQueue(name string, most QueueBounds) (v Verdict, known bool) {
 	v.State = OK
 	var q Queue
-	for _, each := range f.perQueue() {
+	for _, each := range f.PerQueue() {
 		if each.Queue == name {
 			q, known = each, true
 		}

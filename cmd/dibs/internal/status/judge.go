@@ -122,30 +122,74 @@ func (f Facts) ends() (all []Problem) {
 	for _, x := range f.Runs {
 		host[x.ID] = x.Host
 	}
-	for _, t := range slices.Concat(f.Ticks, f.Unsettled) {
+	addTick := func(t tick.Tick) {
 		of(t.Job).add(t.Outcome, max(t.Count, 1), endOf(t), host[t.RunID], t.Reason, t.RunID)
 	}
-	live := map[string]bool{}
-	for _, l := range f.Held {
-		live[l.Holder.RunID] = true
+	for _, t := range slices.Concat(f.Ticks, f.Unsettled) {
+		addTick(t)
 	}
-	for _, x := range f.Runs {
-		if x.Tick.IsZero() {
-			if x.Outcome == "" && !live[x.ID] && !ofHost(x.Job) && f.Now.Sub(x.Started) > 2*f.TTL && !f.MoreHeld {
-				x.Outcome, x.Reason = run.Crashed, "it lost its lease and did not report"
-			}
-			of(x.Job).add(x.Outcome, 1, cmp.Or(x.Ended, x.Started), x.Host, x.Reason, x.ID)
-		}
+	for _, x := range f.alone() {
+		of(x.Job).add(x.Outcome, 1, cmp.Or(x.Ended, x.Started), x.Host, x.Reason, x.ID)
 	}
 	for _, t := range f.Latest { // of those after From, Ticks tells
 		if last := lastOf(t); last.Before(f.From) && last.After(f.Now.Add(-Day)) {
-			of(t.Job).add(t.Outcome, max(t.Count, 1), endOf(t), host[t.RunID], t.Reason, t.RunID)
+			addTick(t)
 		}
 	}
 	for job, e := range jobs {
 		if (len(e.bad) > 0 || Bad(e.last)) && f.Removed[job].IsZero() {
 			all = append(all, f.bad(job, *e))
 		}
+	}
+	return all
+}
+
+// alone are the runs that are no tick's. One that has not ended, and whose lease is gone, has crashed.
+func (f Facts) alone() (all []run.Record) {
+	live := map[string]bool{}
+	for _, l := range f.Held {
+		live[l.Holder.RunID] = true
+	}
+	for _, x := range f.Runs {
+		if !x.Tick.IsZero() {
+			continue
+		}
+		if x.Outcome == "" && !live[x.ID] && !ofHost(x.Job) && f.Now.Sub(x.Started) > 2*f.TTL && !f.MoreHeld {
+			x.Outcome, x.Reason = run.Crashed, "it lost its lease and did not report"
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// A Last is how a job ended last: well, or badly. What was skipped, paused, replaced or canceled says nothing.
+type Last struct {
+	Success time.Time // of the last good end; zero: none is known
+	End     time.Time
+	Outcome run.Outcome
+}
+
+// Lasts tells of each job and key how it ended last. Of those that have not ended within the last day it knows as much
+// as Options.Lasts had read.
+func (f Facts) Lasts() map[string]Last {
+	all := map[string]Last{}
+	add := func(job string, o run.Outcome, at time.Time) {
+		l := all[job]
+		if o == run.Succeeded && at.After(l.Success) {
+			l.Success = at
+		}
+		if says(o) && at.After(l.End) {
+			l.End, l.Outcome = at, o
+		}
+		if says(o) {
+			all[job] = l
+		}
+	}
+	for _, t := range slices.Concat(f.Ticks, f.Latest, f.Unsettled) {
+		add(t.Job, t.Outcome, endOf(t))
+	}
+	for _, x := range f.alone() {
+		add(x.Job, x.Outcome, cmp.Or(x.Ended, x.Started))
 	}
 	return all
 }
@@ -206,6 +250,26 @@ func firstLine(s string) string {
 	return s
 }
 
+// Running are the runs that hold their leases, the oldest first.
+func (f Facts) Running() (all []Run) {
+	jobOf := map[string]string{} // by run
+	for _, x := range f.Runs {
+		jobOf[x.ID] = x.Job
+	}
+	for _, l := range f.Held {
+		if l.Holder.RunID == "" {
+			continue
+		}
+		job := l.Key.String()
+		if l.Key.Once() {
+			job = cmp.Or(jobOf[l.Holder.RunID], l.Holder.Command)
+		}
+		all = append(all, Run{f.Name(job), l.Holder.Host, l.Holder.PID, l.Holder.RunID, l.Acquired})
+	}
+	slices.SortStableFunc(all, func(a, b Run) int { return a.Since.Compare(b.Since) })
+	return all
+}
+
 // list fills the lists of a report, and its numbers.
 func (f Facts) list(r *Report) {
 	n := &r.Numbers
@@ -219,22 +283,8 @@ func (f Facts) list(r *Report) {
 			n.Workers++
 		}
 	}
-	jobOf := map[string]string{} // by run
-	for _, x := range f.Runs {
-		jobOf[x.ID] = x.Job
-	}
-	for _, l := range f.Held {
-		if l.Holder.RunID == "" {
-			n.Locks++
-			continue
-		}
-		job := l.Key.String()
-		if l.Key.Once() {
-			job = cmp.Or(jobOf[l.Holder.RunID], l.Holder.Command)
-		}
-		r.Running = append(r.Running, Run{f.Name(job), l.Holder.Host, l.Holder.PID, l.Holder.RunID, l.Acquired})
-	}
-	slices.SortStableFunc(r.Running, func(a, b Run) int { return a.Since.Compare(b.Since) })
+	r.Running = append(r.Running, f.Running()...)
+	n.Locks = len(f.Held) - len(r.Running)
 	for _, j := range f.Jobs {
 		if j.Job.Pause.Covers(f.Now) {
 			n.Paused++
@@ -249,7 +299,7 @@ func (f Facts) list(r *Report) {
 	slices.SortStableFunc(r.Due, func(a, b Due) int { return a.Tick.Compare(b.Tick) })
 	n.Running, n.Due = len(r.Running), len(r.Due)
 	r.Running, r.Due = r.Running[:min(n.Running, MostListed)], r.Due[:min(n.Due, MostListed)]
-	r.Queues = append(r.Queues, f.perQueue()...)
+	r.Queues = append(r.Queues, f.PerQueue()...)
 	for _, q := range r.Queues {
 		n.Waiting += q.Waiting
 	}

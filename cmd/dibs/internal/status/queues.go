@@ -73,8 +73,8 @@ func stopped(l driver.SubQueue, pauses []driver.Pause, now time.Time) bool {
 	return slices.ContainsFunc(pauses, func(p driver.Pause) bool { return p.Covers(l.Queue, l.Kind, now) })
 }
 
-// perQueue sums up the kinds of each queue, by name.
-func (f Facts) perQueue() []Queue {
+// PerQueue sums up the kinds of each queue, by name.
+func (f Facts) PerQueue() []Queue {
 	by := map[string]*Queue{}
 	for _, l := range f.Queues {
 		q := by[l.Queue]

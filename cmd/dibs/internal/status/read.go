@@ -82,6 +82,8 @@ type Options struct {
 	Jobs []string
 	// Patience is that of a late tick; 0: the default.
 	Patience time.Duration
+	// Lasts has the last ticks read of the jobs, however old they are, that have not ended within the last day.
+	Lasts bool
 }
 
 // ErrSlow is the error of a read that took too long, from a store that answers nevertheless.
@@ -315,8 +317,11 @@ func (r reader) rest() (err error) {
 			f.From = f.Runs[n-1].Started.Add(time.Microsecond)
 		}
 	}
-	if f.From.After(f.Now.Add(-Day)) {
+	cut := f.From.After(f.Now.Add(-Day))
+	if cut {
 		r.cut("the ticks and runs since %s, and before that the last ticks of each registered job", stamp(f.From))
+	}
+	if cut || r.o.Lasts {
 		if err := r.latest(); err != nil {
 			return err
 		}
@@ -328,12 +333,12 @@ func (r reader) rest() (err error) {
 		}
 	}
 	most := explain.Most{Rows: 4 * mostRows, Jobs: mostAlone, Ticks: max(mostTicks/max(len(defined), 1), 10)}
-	missed, cut, err := explain.ReadUnsettled(r.ctx, r.b, defined, r.known(), f.Now, most)
+	missed, partly, err := explain.ReadUnsettled(r.ctx, r.b, defined, r.known(), f.Now, most)
 	if err != nil {
 		return fmt.Errorf("look for missed ticks: %w", err)
 	}
-	if f.Unsettled = missed; cut > 0 {
-		r.cut("of %s only the latest ticks that nobody has settled", counted(cut, "job"))
+	if f.Unsettled = missed; partly > 0 {
+		r.cut("of %s only the latest ticks that nobody has settled", counted(partly, "job"))
 	}
 	return r.late()
 }

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/cmd/dibs/internal/metrics"
+	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
+	"github.com/dibs-run/dibs/internal/output"
+)
+
+// metricsOptions are the flags of `dibs metrics`.
+type metricsOptions struct {
+	store, listen string
+	timeout       time.Duration
+}
+
+const metricsHelp = `Print what the store knows of the whole fleet as metrics, in the text format of Prometheus: when each job succeeded
+last and is due next, what is late, paused or running, the queues, the servers and workers.
+
+With --listen it serves them at /metrics until it is stopped; dibs serve and dibs work do the same with --metrics-listen.
+Every process shows the same of the fleet, so one of them is enough. It asks the store at most once in 10 s, however often
+it is scraped. Where cron runs the jobs, write a file for the node exporter's textfile collector instead.
+
+Exit status: 69 if the store does not answer; the page then has dibs_store_up 0, and nothing of the fleet.`
+
+func newMetrics(e env) *cobra.Command {
+	o := metricsOptions{timeout: openTimeout}
+	cmd := &cobra.Command{Use: "metrics", Short: "Print or serve metrics for Prometheus", Long: metricsHelp,
+		Example: "  dibs metrics\n  dibs metrics --listen :9464\n  dibs metrics > /var/lib/prometheus/node-exporter/dibs.prom.$$ &&\n    mv /var/lib/prometheus/node-exporter/dibs.prom.$$ /var/lib/prometheus/node-exporter/dibs.prom",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runMetrics(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	cmd.Flags().StringVar(&o.listen, "listen", "", "serve /metrics, /livez and /readyz at this `ADDRESS`, such as :9464")
+	cmd.Flags().Var(positive[time.Duration](&o.timeout), "timeout", "bounds opening the store, and then reading it")
+	return cmd
+}
+
+func runMetrics(ctx context.Context, e env, o metricsOptions) error {
+	a, err := resolve(o.store)
+	if err != nil {
+		return usage(err)
+	}
+	x := &exporter{reading: reading{env: e, address: a, timeout: o.timeout}, log: output.TextLogger(e.stderr, slog.LevelInfo)}
+	defer x.close()
+	if o.listen != "" {
+		ctx, _, stop := stopped(ctx, func() time.Duration { return 0 })
+		defer stop()
+		serving, err := x.listen(ctx, o.listen, nil)
+		if err != nil {
+			return err
+		}
+		return serving()
+	}
+	r := x.read(ctx)
+	if r.Err != nil && !isAway(r.Err) && !errors.Is(r.Err, status.ErrSlow) {
+		return r.Err
+	}
+	if err := metrics.Write(e.stdout, r); err != nil || r.Err == nil {
+		return err
+	}
+	return statusError{exitUnavailable, r.Err}
+}
+
+// metricsFlag is that of a process that shows metrics beside its work.
+func metricsFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "metrics-listen", "", "serve the fleet's metrics, /livez and /readyz at this `ADDRESS`, such as :9464")
+}
+
+// An exporter shows what a store knows as metrics.
+type exporter struct {
+	reading
+	log *slog.Logger
+	// draining is closed when the process takes nothing new; nil: it never is.
+	draining <-chan struct{}
+}
+
+func (x *exporter) read(ctx context.Context) metrics.Reading {
+	began := time.Now()
+	f, err := x.facts(toRead(ctx), status.Options{Lasts: true})
+	return metrics.Reading{Facts: f, Took: time.Since(began), Err: err}
+}
+
+// readyWithin bounds the question whether the store answers.
+const readyWithin = 2 * time.Second
+
+func (x *exporter) ready(ctx context.Context) error {
+	select {
+	case <-x.draining:
+		return errors.New("draining: it takes nothing new")
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	place, err := x.opened(toRead(ctx))
+	if err == nil {
+		err = place.Keeper.Sync(ctx)
+	}
+	if err != nil {
+		return errors.New("the store does not answer") // the log says more; an answer to anybody shows no address
+	}
+	return nil
+}
+
+// listen takes the address. serving answers there until ctx ends.
+func (x *exporter) listen(ctx context.Context, address string, alive func()) (serving func() error, err error) {
+	var of net.ListenConfig
+	l, err := of.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, usage(fmt.Errorf("listen for metrics at %q: %w; want HOST:PORT or :PORT, and a port that is free", address, err))
+	}
+	x.log.Info("metrics are at http://"+l.Addr().String()+"/metrics", "event", "metrics")
+	return func() error {
+		return metrics.Serve(ctx, l, metrics.Options{Read: x.read, Ready: x.ready, Alive: alive})
+	}, nil
+}
+
+// showMetrics shows metrics beside the work of this process until the returned function is called, if an address is
+// given. accepting ends when the process takes nothing new.
+func showMetrics(accepting context.Context, e env, log *slog.Logger, a address, listen string, alive func()) (stop func(), err error) {
+	if listen == "" {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(accepting))
+	x := &exporter{reading{env: e, address: a, timeout: openTimeout}, log, accepting.Done()}
+	serving, err := x.listen(ctx, listen, alive)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if err := serving(); err != nil {
+			log.Warn("metrics are no longer served", "event", "metrics", "error", err.Error())
+		}
+	}()
+	return func() {
+		cancel()
+		<-over
+		x.close()
+	}, nil
+}

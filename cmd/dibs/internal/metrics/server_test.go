@@ -1,0 +1,123 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ask returns the status of an answer and the answer.
+func ask(h http.Handler, method, path string) (int, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w.Code, w.Body.String()
+}
+
+// However many scrape, the store is asked once in ten seconds, and what one asks for does not end when it goes away.
+func TestScrapesShareOneLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		h := Options{Read: func(ctx context.Context) Reading {
+			looks.Add(1)
+			time.Sleep(time.Second)
+			return Reading{Err: ctx.Err()}
+		}}.handler()
+		var all sync.WaitGroup
+		for range mostAtOnce {
+			all.Go(func() {
+				if code, page := ask(h, "GET", "/metrics"); code != 200 {
+					t.Errorf("%d: %s", code, page)
+				}
+			})
+		}
+		synctest.Wait()
+		if code, _ := ask(h, "GET", "/metrics"); code != http.StatusServiceUnavailable {
+			t.Errorf("one more at the same time: %d", code)
+		}
+		all.Wait()
+		time.Sleep(fresh - 2*time.Second)
+		ask(h, "GET", "/metrics")
+		if n := looks.Load(); n != 1 {
+			t.Errorf("%d looks within %s", n, fresh)
+		}
+		time.Sleep(3 * time.Second)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil).WithContext(gone))
+		wantLines(t, w.Body.String(), "dibs_store_up 1")
+		if n := looks.Load(); n != 2 {
+			t.Errorf("%d looks after more than %s", n, fresh)
+		}
+	})
+}
+
+// A process that hangs is not alive, and the question is asked once, however many ask.
+func TestLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan struct{})
+		var asked atomic.Int64
+		h := Options{Alive: func() { asked.Add(1); <-hangs }}.handler()
+		for range 3 {
+			if code, _ := ask(h, "GET", "/livez"); code != http.StatusServiceUnavailable {
+				t.Errorf("it hangs: %d", code)
+			}
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		close(hangs)
+		synctest.Wait()
+		if code, text := ask(h, "GET", "/livez"); code != 200 || text != "ok\n" {
+			t.Errorf("it goes on: %d %s", code, text)
+		}
+	})
+}
+
+func TestOtherQuestions(t *testing.T) {
+	var wrong error
+	h := Options{Ready: func(context.Context) error { return wrong }}.handler()
+	for _, c := range []struct {
+		method, path string
+		wrong        error
+		want         int
+	}{{"GET", "/readyz", nil, 200}, {"GET", "/readyz", errors.New("draining"), 503}, {"GET", "/livez", nil, 200},
+		{"HEAD", "/readyz", nil, 200}, {"POST", "/metrics", nil, 405}, {"GET", "/", nil, 200}, {"GET", "/secret", nil, 404}} {
+		wrong = c.wrong
+		if code, text := ask(h, c.method, c.path); code != c.want {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, code, text, c.want)
+		}
+	}
+}
+
+// A server ends with its context, also while somebody is connected and says nothing.
+func TestTheServerEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, l, Options{}) }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if again, err := net.Listen("tcp", l.Addr().String()); err != nil {
+		t.Error(err)
+	} else {
+		again.Close()
+	}
+}
