@@ -35,7 +35,7 @@ var floors = []floor{
 	{"the suite that stores pass", []string{"store/storetest"}},
 	{"the way in for a Go program", []string{"", "dibstest", "serve"}},
 	{"the command line", []string{
-		"cmd/dibs/internal/unit", "cmd/dibs/internal/lambda", "cmd/dibs/internal/explain", "cmd/dibs/internal/status", "cmd/dibs/internal/doctor",
+		"cmd/dibs/internal/unit", "cmd/dibs/internal/lambda", "cmd/dibs/internal/explain", "cmd/dibs/internal/status", "cmd/dibs/internal/metrics", "cmd/dibs/internal/doctor",
 		"cmd/dibs/internal/cli", "cmd/dibs"}},
 }
 

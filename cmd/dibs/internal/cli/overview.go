@@ -36,7 +36,7 @@ func partsFor(args []string, e env) []rootPart {
 // overview is the help of dibs itself: every command, by what it is for, on one screen.
 func overview(root *cobra.Command, parts []rootPart) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage: dibs COMMAND [flags]    (dibs COMMAND --help explains a command)\n\n%s\n", root.Long, root.Example)
+	fmt.Fprintf(&b, "%s\n\nUsage: dibs COMMAND [flags]    (dibs COMMAND --help explains a command)\n%s\n", root.Long, root.Example)
 	for _, part := range parts {
 		fmt.Fprintf(&b, "\n%s:\n", part.title)
 		for _, cmd := range part.commands {
