@@ -18,7 +18,7 @@ import (
 
 const (
 	// most is how many threads may run, or wait for a processor, for each of the processors.
-	most = 4
+	most = 6
 	// patience bounds the wait: the load of a neighbour does not end.
 	patience = time.Minute
 )
