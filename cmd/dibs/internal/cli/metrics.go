@@ -81,12 +81,23 @@ type exporter struct {
 	log *slog.Logger
 	// draining is closed when the process takes nothing new; nil: it never is.
 	draining <-chan struct{}
+	silent   bool // the last look was in vain
 }
 
 func (x *exporter) read(ctx context.Context) metrics.Reading {
 	began := time.Now()
 	f, err := x.facts(toRead(ctx), status.Options{Lasts: true})
 	return metrics.Reading{Facts: f, Took: time.Since(began), Err: err}
+}
+
+// look is read for a server of pages, which looks once at a time. The log says why there is nothing to see, once.
+func (x *exporter) look(ctx context.Context) metrics.Reading {
+	r := x.read(ctx)
+	if r.Err != nil && !x.silent && ctx.Err() == nil {
+		x.log.Warn("the metrics have nothing of the fleet", "event", "metrics", "error", oneLine(r.Err.Error()))
+	}
+	x.silent = r.Err != nil
+	return r
 }
 
 // readyWithin bounds the question whether the store answers.
@@ -119,7 +130,7 @@ func (x *exporter) listen(ctx context.Context, address string, alive func()) (se
 	}
 	x.log.Info("metrics are at http://"+l.Addr().String()+"/metrics", "event", "metrics")
 	return func() error {
-		return metrics.Serve(ctx, l, metrics.Options{Read: x.read, Ready: x.ready, Alive: alive})
+		return metrics.Serve(ctx, l, metrics.Options{Read: x.look, Ready: x.ready, Alive: alive})
 	}, nil
 }
 
@@ -130,7 +141,7 @@ func showMetrics(accepting context.Context, e env, log *slog.Logger, a address, 
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(accepting))
-	x := &exporter{reading{env: e, address: a, timeout: openTimeout}, log, accepting.Done()}
+	x := &exporter{reading: reading{env: e, address: a, timeout: openTimeout}, log: log, draining: accepting.Done()}
 	serving, err := x.listen(ctx, listen, alive)
 	if err != nil {
 		cancel()

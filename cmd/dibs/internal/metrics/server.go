@@ -14,6 +14,8 @@ import (
 const (
 	// fresh is how old the facts of a page may be: the store is asked once in this time, however many scrape.
 	fresh = 10 * time.Second
+	// slow is how long a scrape waits for a look if the last reading is younger than usable.
+	slow, usable = 5 * time.Second, 2 * time.Minute
 	// aliveWithin bounds the question whether the process is alive, which comes from what watches over it.
 	aliveWithin = 5 * time.Second
 	// mostAtOnce is how many pages are made at a time.
@@ -32,7 +34,7 @@ type Options struct {
 
 // Serve serves /metrics, /livez and /readyz until ctx ends. The listener is closed then.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
-	s := &http.Server{Handler: o.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+	s := &http.Server{Handler: o.handler(ctx), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
@@ -42,8 +44,8 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 	return nil
 }
 
-func (o Options) handler() http.Handler {
-	facts := &cache{read: o.Read, mine: make(chan struct{}, 1)}
+func (o Options) handler(ctx context.Context) http.Handler {
+	facts := &cache{ctx: ctx, read: o.Read}
 	life := &pulse{alive: o.Alive}
 	mux := http.NewServeMux()
 	room := make(chan struct{}, mostAtOnce)
@@ -109,20 +111,52 @@ func (p *pulse) feel(ctx context.Context) error {
 	}
 }
 
-// cache keeps a reading for a while. One scrape reads, the others wait for it.
+// cache keeps a reading for a while. Whoever scrapes later has a look begin, and waits for it as all others do.
 type cache struct {
+	ctx  context.Context // of the process: a look goes on when who scraped has gone
 	read func(context.Context) Reading
-	mine chan struct{} // has room for the one who reads, or looks what is there
-	at   time.Time
-	last Reading
+
+	mu      sync.Mutex
+	last    Reading
+	at      time.Time     // when it was read
+	looking chan struct{} // closed at the end of the look under way; nil: there is none
 }
 
+// get returns a reading that is fresh, or the last one if a look takes long: a scraper waits for some seconds only, and
+// would otherwise see nothing of a large fleet that is far away.
 func (c *cache) get(ctx context.Context) Reading {
-	c.mine <- struct{}{} // whoever has it reads for a bounded time
-	defer func() { <-c.mine }()
-	if c.at.IsZero() || time.Since(c.at) > fresh {
-		c.last = c.read(context.WithoutCancel(ctx)) // others wait for it too
-		c.at = time.Now()
+	c.mu.Lock()
+	last, age := c.last, time.Since(c.at)
+	if age <= fresh {
+		c.mu.Unlock()
+		return last
 	}
-	return c.last
+	if c.looking == nil {
+		c.looking = make(chan struct{})
+		go c.look(c.looking)
+	}
+	looking := c.looking
+	c.mu.Unlock()
+	var enough <-chan time.Time
+	if age < usable {
+		enough = time.After(slow)
+	}
+	select {
+	case <-looking:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.last
+	case <-enough:
+		return last
+	case <-ctx.Done():
+		return Reading{Err: ctx.Err()}
+	}
+}
+
+func (c *cache) look(done chan struct{}) {
+	r := c.read(c.ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.at, c.looking = r, time.Now(), nil
+	close(done)
 }

@@ -28,7 +28,7 @@ func TestScrapesShareOneLook(t *testing.T) {
 			looks.Add(1)
 			time.Sleep(time.Second)
 			return Reading{Err: ctx.Err()}
-		}}.handler()
+		}}.handler(t.Context())
 		var all sync.WaitGroup
 		for range mostAtOnce {
 			all.Go(func() {
@@ -50,12 +50,40 @@ func TestScrapesShareOneLook(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil).WithContext(gone))
-		wantLines(t, w.Body.String(), "dibs_store_up 1")
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil).WithContext(gone))
+		time.Sleep(2 * time.Second)
+		_, page := ask(h, "GET", "/metrics")
+		wantLines(t, page, "dibs_store_up 1")
 		if n := looks.Load(); n != 2 {
 			t.Errorf("%d looks after more than %s", n, fresh)
 		}
+	})
+}
+
+// A look that takes longer than a scraper waits: it gets the last one, as long as that is usable, and the next soon.
+func TestALongLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		c := &cache{ctx: t.Context(), read: func(context.Context) Reading {
+			n++
+			time.Sleep(time.Duration(n) * 8 * time.Second)
+			return Reading{Took: time.Duration(n)}
+		}}
+		wants := func(what string, look int, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if r := c.get(t.Context()); r.Took != time.Duration(look) || time.Since(began) != after {
+				t.Errorf("%s: look %d after %s, want look %d after %s", what, r.Took, time.Since(began), look, after)
+			}
+		}
+		wants("the first", 1, 8*time.Second)
+		time.Sleep(15 * time.Second)
+		wants("one that takes long", 1, slow)
+		wants("the same", 1, slow)
+		time.Sleep(15 * time.Second)
+		wants("it has ended", 2, 0)
+		time.Sleep(usable)
+		wants("there is nothing usable", 3, 24*time.Second)
 	})
 }
 
@@ -64,7 +92,7 @@ func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
 		var asked atomic.Int64
-		h := Options{Alive: func() { asked.Add(1); <-hangs }}.handler()
+		h := Options{Alive: func() { asked.Add(1); <-hangs }}.handler(t.Context())
 		for range 3 {
 			if code, _ := ask(h, "GET", "/livez"); code != http.StatusServiceUnavailable {
 				t.Errorf("it hangs: %d", code)
@@ -83,7 +111,7 @@ func TestLife(t *testing.T) {
 
 func TestOtherQuestions(t *testing.T) {
 	var wrong error
-	h := Options{Ready: func(context.Context) error { return wrong }}.handler()
+	h := Options{Ready: func(context.Context) error { return wrong }}.handler(t.Context())
 	for _, c := range []struct {
 		method, path string
 		wrong        error
