@@ -28,12 +28,13 @@ With --listen it serves them at /metrics until it is stopped; dibs serve and dib
 Every process shows the same of the fleet, so one of them is enough. It asks the store at most once in 10 s, however often
 it is scraped. Where cron runs the jobs, write a file for the node exporter's textfile collector instead.
 
-Exit status: 69 if the store does not answer; the page then has dibs_store_up 0, and nothing of the fleet.`
+If the store cannot be read, the page has dibs_store_up 0 and nothing of the fleet. Exit status: 69 if it does not
+answer, or not to all within --timeout, or is not prepared.`
 
 func newMetrics(e env) *cobra.Command {
 	o := metricsOptions{timeout: openTimeout}
 	cmd := &cobra.Command{Use: "metrics", Short: "Print or serve metrics for Prometheus", Long: metricsHelp,
-		Example: "  dibs metrics\n  dibs metrics --listen :9464\n  dibs metrics > /var/lib/prometheus/node-exporter/dibs.prom.$$ &&\n    mv /var/lib/prometheus/node-exporter/dibs.prom.$$ /var/lib/prometheus/node-exporter/dibs.prom",
+		Example: "  dibs metrics\n  dibs metrics --listen :9464\n  cd /var/lib/prometheus/node-exporter; dibs metrics >dibs.new; mv dibs.new dibs.prom",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runMetrics(cmd.Context(), e, o)
@@ -49,7 +50,7 @@ func runMetrics(ctx context.Context, e env, o metricsOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	x := &exporter{reading: reading{env: e, address: a, timeout: o.timeout}, log: output.TextLogger(e.stderr, slog.LevelInfo)}
+	x := &exporter{reading: newReading(a, o.timeout, output.TextLogger(e.stderr, slog.LevelInfo))}
 	defer x.close()
 	if o.listen != "" {
 		ctx, _, stop := stopped(ctx, func() time.Duration { return 0 })
@@ -61,13 +62,13 @@ func runMetrics(ctx context.Context, e env, o metricsOptions) error {
 		return serving()
 	}
 	r := x.read(ctx)
-	if r.Err != nil && !isAway(r.Err) && !errors.Is(r.Err, status.ErrSlow) {
-		return r.Err
-	}
 	if err := metrics.Write(e.stdout, r); err != nil || r.Err == nil {
 		return err
 	}
-	return statusError{exitUnavailable, r.Err}
+	if errors.Is(r.Err, status.ErrSlow) {
+		return statusError{exitUnavailable, r.Err}
+	}
+	return r.Err
 }
 
 // metricsFlag is that of a process that shows metrics beside its work.
@@ -77,8 +78,7 @@ func metricsFlag(cmd *cobra.Command, to *string) {
 
 // An exporter shows what a store knows as metrics.
 type exporter struct {
-	reading
-	log *slog.Logger
+	*reading
 	// draining is closed when the process takes nothing new; nil: it never is.
 	draining <-chan struct{}
 	silent   bool // the last look was in vain
@@ -93,8 +93,12 @@ func (x *exporter) read(ctx context.Context) metrics.Reading {
 // look is read for a server of pages, which looks once at a time. The log says why there is nothing to see, once.
 func (x *exporter) look(ctx context.Context) metrics.Reading {
 	r := x.read(ctx)
-	if r.Err != nil && !x.silent && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+	case r.Err != nil && !x.silent:
 		x.log.Warn("the metrics have nothing of the fleet", "event", "metrics", "error", oneLine(r.Err.Error()))
+	case r.Err == nil && x.silent:
+		x.log.Info("the metrics have the fleet again", "event", "metrics")
 	}
 	x.silent = r.Err != nil
 	return r
@@ -130,7 +134,7 @@ func (x *exporter) listen(ctx context.Context, address string, alive func()) (se
 	}
 	x.log.Info("metrics are at http://"+l.Addr().String()+"/metrics", "event", "metrics")
 	return func() error {
-		return metrics.Serve(ctx, l, metrics.Options{Read: x.look, Ready: x.ready, Alive: alive})
+		return metrics.Serve(ctx, l, metrics.Options{Read: x.look, Ready: x.ready, Alive: alive, Log: x.log})
 	}, nil
 }
 
@@ -141,7 +145,7 @@ func showMetrics(accepting context.Context, e env, log *slog.Logger, a address, 
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(accepting))
-	x := &exporter{reading: reading{env: e, address: a, timeout: openTimeout}, log: log, draining: accepting.Done()}
+	x := &exporter{reading: newReading(a, openTimeout, log), draining: accepting.Done()}
 	serving, err := x.listen(ctx, listen, alive)
 	if err != nil {
 		cancel()

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/internal/output"
+	"github.com/dibs-run/dibs/lease"
 )
 
 // statusOptions are the flags of `dibs status`.
@@ -74,7 +75,7 @@ func runStatus(ctx context.Context, e env, o statusOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	s := &statusScreen{env: e, o: o, source: &reading{env: e, address: a, timeout: o.timeout}}
+	s := &statusScreen{env: e, o: o, source: newReading(a, o.timeout, logTo(e))}
 	defer s.source.close()
 	for {
 		if err := s.show(ctx); err != nil || o.watch == 0 {
@@ -90,30 +91,36 @@ func runStatus(ctx context.Context, e env, o statusOptions) error {
 
 // A reading reads the facts of a store again and again, and keeps it open in between. It is safe for concurrent use.
 type reading struct {
-	env
 	address address
 	timeout time.Duration // bounds opening the store, and then each look
-	mu      sync.Mutex
+	log     *slog.Logger
+	mine    chan struct{} // has room for the one who uses place
 	place   *opened
 }
 
+func newReading(a address, timeout time.Duration, log *slog.Logger) *reading {
+	return &reading{address: a, timeout: timeout, log: log, mine: make(chan struct{}, 1)}
+}
+
+// close closes the store. Nobody reads any more.
 func (r *reading) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.place != nil {
 		r.place.close()
-		r.place = nil
 	}
 }
 
 // opened returns the store, which it opens the first time.
 func (r *reading) opened(ctx context.Context) (_ *opened, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	select {
+	case r.mine <- struct{}{}:
+		defer func() { <-r.mine }()
+	case <-ctx.Done(): // another one has been opening it all the while
+		return nil, fmt.Errorf("open: %w: %w", lease.ErrUnavailable, ctx.Err())
+	}
 	if r.place == nil {
 		ctx, cancel := context.WithTimeout(ctx, r.timeout)
 		defer cancel()
-		r.place, err = open(ctx, r.address.Config, logTo(r.env))
+		r.place, err = open(ctx, r.address.Config, r.log)
 	}
 	return r.place, err
 }

@@ -5,6 +5,7 @@
 package metrics
 
 import (
+	"cmp"
 	"io"
 	"maps"
 	"slices"
@@ -17,7 +18,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// The bounds of a page: so many jobs have series, so many queues, and so many hosts.
+// The bounds of a page: so many jobs have series, so many queues, and so many hosts. Jobs of hosts count as others do.
 const (
 	mostJobs   = 2_000
 	mostQueues = 1_000
@@ -100,7 +101,7 @@ func (p *page) queues(f status.Facts, now time.Time) (left int) {
 		}
 	}
 	tasks := p.gauge("dibs_queue_tasks", "Tasks by state; those that have ended only while they are kept.", "queue", "state")
-	oldest := p.gauge("dibs_queue_oldest_age_seconds", "For how long the oldest task has waited that could run; 0 if none waits.", "queue")
+	oldest := p.gauge("dibs_queue_oldest_age_seconds", "For how long the oldest task has waited that is due and not paused; 0 if none waits.", "queue")
 	workers := p.gauge("dibs_queue_workers", "Live workers of the queue.", "queue")
 	paused := p.gauge("dibs_queue_paused", "Whether each kind of task of the queue is paused: 1 or 0.", "queue")
 	all := f.PerQueue()
@@ -110,8 +111,8 @@ func (p *page) queues(f status.Facts, now time.Time) (left int) {
 			tasks.set(float64(states[q.Queue][state]), name, string(state))
 		}
 		age := time.Duration(0)
-		if !q.Oldest.IsZero() {
-			age = max(now.Sub(q.Oldest), 0)
+		if !q.Due.IsZero() {
+			age = max(now.Sub(q.Due), 0)
 		}
 		oldest.set(age.Seconds(), name)
 		workers.set(float64(q.Workers), name)
@@ -128,7 +129,14 @@ func (p *page) jobs(f status.Facts) (left int) {
 			known[name] = status.Job{}
 		}
 	}
-	paused := 0
+	paused, running := 0, map[string]int{}
+	for _, x := range f.Running() {
+		running[x.Job]++
+		known[x.Job] = status.Job{}
+	}
+	for _, j := range f.Copies {
+		known[j.Job.Name] = j
+	}
 	for _, j := range f.Jobs {
 		if known[j.Job.Name] = j; j.Job.Pause.Covers(f.Now) {
 			paused++
@@ -138,10 +146,6 @@ func (p *page) jobs(f status.Facts) (left int) {
 	count.set(float64(len(f.Jobs)-paused), "active")
 	count.set(float64(paused), "paused")
 
-	running := map[string]int{}
-	for _, x := range f.Running() {
-		running[x.Job]++
-	}
 	late := map[string]bool{}
 	for _, l := range f.Late {
 		late[l.Job] = true
@@ -158,7 +162,7 @@ func (p *page) jobs(f status.Facts) (left int) {
 	names := slices.Sorted(maps.Keys(known))
 	for _, name := range names[:min(len(names), mostJobs)] {
 		plain, host := mirror.Split(name)
-		of := []string{plain, hosts[host]}
+		of := []string{plain, hosts(host)}
 		if l, ok := lasts[name]; ok {
 			if !l.Success.IsZero() {
 				success.set(seconds(l.Success), of...)
@@ -171,7 +175,9 @@ func (p *page) jobs(f status.Facts) (left int) {
 		}
 		if j := known[name]; j.Job.Name != "" {
 			isPaused.set(number(j.Job.Pause.Covers(f.Now)), of...)
-			isLate.set(number(late[name]), of...)
+			if host == "" {
+				isLate.set(number(late[name]), of...)
+			}
 			if j.Err == nil {
 				if at, ok := j.Definition.Set.Next(f.Now); ok {
 					next.set(seconds(at), of...)
@@ -183,18 +189,19 @@ func (p *page) jobs(f status.Facts) (left int) {
 }
 
 // hostsOf names the hosts whose jobs are copied here, by their ids. Where two have one name, the id tells them apart.
-func hostsOf(f status.Facts) map[string]string {
+// One that is not known any more has its id for a name.
+func hostsOf(f status.Facts) func(id string) string {
 	count := map[string]int{}
 	for _, name := range f.Hosts {
 		count[name]++
 	}
-	hosts := map[string]string{}
-	for id, name := range f.Hosts {
-		if hosts[id] = name; count[name] > 1 {
-			hosts[id] = name + " " + id
+	return func(id string) string {
+		name := f.Hosts[id]
+		if count[name] > 1 {
+			name += " " + id
 		}
+		return cmp.Or(name, id)
 	}
-	return hosts
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

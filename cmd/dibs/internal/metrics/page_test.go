@@ -60,7 +60,7 @@ func TestThePageOfAFleet(t *testing.T) {
 	paused := hourly(t, "shop/paused")
 	paused.Job.Pause = tick.Pause{Since: now.Add(-time.Hour)}
 	f := status.Facts{Now: now, TTL: 15 * time.Second, From: now.Add(-status.Day), Jobs: []status.Job{hourly(t, "shop/good"), hourly(t, "shop/bad"), paused},
-		Hosts: map[string]string{"1": "web", "2": "web", "3": "db"}, Removed: map[string]time.Time{"shop/removed": now},
+		Hosts: map[string]string{"1": "web", "2": "web", "3": "db"}, Removed: map[string]time.Time{"shop/removed": now, mirror.On("old", "1"): now},
 		Census: fleet.Census{Now: now, Members: []fleet.Member{
 			{Process: fleet.Process{Host: "a", PID: 1, App: "shop", ClockOffset: &off}, State: fleet.Up},
 			{Process: fleet.Process{Host: "b", PID: 2, App: "shop"}, State: fleet.Gone, Heard: now},
@@ -73,10 +73,15 @@ func TestThePageOfAFleet(t *testing.T) {
 		Runs: []run.Record{{ID: "r", Job: "backup", Outcome: run.Succeeded, Started: now.Add(-time.Hour), Ended: now.Add(-30 * time.Minute)},
 			{ID: "x", Job: mirror.On("own", "1"), Outcome: run.Failed, Started: now, Ended: now},
 			{ID: "y", Job: mirror.On("own", "2"), Outcome: run.Succeeded, Started: now, Ended: now},
+			{ID: "o", Job: mirror.On("old", "1"), Outcome: run.Failed, Started: now, Ended: now},
+			{ID: "g", Job: mirror.On("own", "4"), Outcome: run.Succeeded, Started: now, Ended: now},
 			{ID: "z", Job: mirror.On("own", "3"), Outcome: run.Succeeded, Started: now, Ended: now}},
-		Held: []lease.Record{{Key: "shop/good", Holder: lease.Holder{RunID: "q"}}, {Key: "lock"}},
-		Late: []tick.Spot{{Job: "shop/good", At: now}},
-		Queues: []driver.SubQueue{{Queue: "mail", Kind: "a", Depth: map[task.State]int{task.Available: 2}, Oldest: now.Add(-90 * time.Second)},
+		Held:   []lease.Record{{Key: "shop/good", Holder: lease.Holder{RunID: "q"}}, {Key: "lock"}, {Key: "hangs", Holder: lease.Holder{RunID: "h"}}},
+		Copies: []status.Job{{Job: tick.Job{Name: mirror.On("idle", "3"), Pause: tick.Pause{Since: now.Add(-time.Hour)}}, Err: errors.New("unreadable")}},
+		Late:   []tick.Spot{{Job: "shop/good", At: now}},
+		Pauses: []driver.Pause{{Queue: "mail", Kind: "paused", Since: now.Add(-time.Hour)}},
+		Queues: []driver.SubQueue{{Queue: "mail", Kind: "paused", Depth: map[task.State]int{task.Available: 1}, Oldest: now.Add(-time.Hour)},
+			{Queue: "mail", Kind: "a", Depth: map[task.State]int{task.Available: 2}, Oldest: now.Add(-90 * time.Second)},
 			{Queue: "mail", Kind: "b", Depth: map[task.State]int{task.Available: 1, task.Failed: 4}}},
 		Workers: []driver.Process{{Queues: []string{"mail"}}},
 	}
@@ -91,18 +96,19 @@ func TestThePageOfAFleet(t *testing.T) {
 		`dibs_cron_last_run_timestamp_seconds{cron="shop/bad"} 1795777200`,
 		`dibs_cron_last_run_success{cron="shop/good"} 1`, `dibs_cron_last_run_success{cron="shop/bad"} 0`,
 		`dibs_cron_last_run_success{cron="own",host="web 1"} 0`, `dibs_cron_last_run_success{cron="own",host="web 2"} 1`,
-		`dibs_cron_last_run_success{cron="own",host="db"} 1`,
+		`dibs_cron_last_run_success{cron="own",host="db"} 1`, `dibs_cron_last_run_success{cron="own",host="4"} 1`,
+		`dibs_cron_running{cron="hangs"} 1`, `dibs_cron_paused{cron="idle",host="db"} 1`,
 		`dibs_cron_next_fire_timestamp_seconds{cron="shop/good"} 1795784400`,
 		`dibs_cron_paused{cron="shop/paused"} 1`, `dibs_cron_paused{cron="shop/good"} 0`,
 		`dibs_cron_running{cron="shop/good"} 1`, `dibs_cron_running{cron="backup"} 0`,
 		`dibs_cron_late{cron="shop/good"} 1`, `dibs_cron_late{cron="shop/bad"} 0`,
-		`dibs_queue_tasks{queue="mail",state="available"} 3`, `dibs_queue_tasks{queue="mail",state="failed"} 4`,
+		`dibs_queue_tasks{queue="mail",state="available"} 4`, `dibs_queue_tasks{queue="mail",state="failed"} 4`,
 		`dibs_queue_oldest_age_seconds{queue="mail"} 90`, `dibs_queue_workers{queue="mail"} 1`, `dibs_queue_paused{queue="mail"} 0`,
 		`dibs_servers{state="up"} 1`, `dibs_servers{state="gone"} 1`, `dibs_servers{state="silent"} 0`,
 		`dibs_workers{state="draining"} 1`, `dibs_workers{state="up"} 0`,
 		`dibs_clock_offset_seconds{host="a"} -1.5`,
 		`dibs_left_out{what="jobs"} 0`)
-	for _, none := range []string{"shop/removed", `dibs_cron_paused{cron="backup"}`, `dibs_cron_last_success_timestamp_seconds{cron="shop/paused"}`, `dibs_cron_running{cron="own"`} {
+	for _, none := range []string{"shop/removed", `cron="old"`, `dibs_cron_paused{cron="backup"}`, `dibs_cron_last_success_timestamp_seconds{cron="shop/paused"}`, `dibs_cron_running{cron="own"`} {
 		if strings.Contains(page, none) {
 			t.Errorf("the page has %s", none)
 		}

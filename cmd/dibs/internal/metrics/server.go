@@ -1,9 +1,11 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -18,52 +20,84 @@ const (
 	slow, usable = 5 * time.Second, 2 * time.Minute
 	// aliveWithin bounds the question whether the process is alive, which comes from what watches over it.
 	aliveWithin = 5 * time.Second
-	// mostAtOnce is how many pages are made at a time.
-	mostAtOnce = 4
+	// mostOpen is how many connections are open at a time: the descriptors are for the work.
+	mostOpen = 64
 )
 
 // Options say what a server of pages shows.
 type Options struct {
-	// Read looks at the store; it bounds itself.
+	// Read looks at the store; it bounds itself, and ends with its context.
 	Read func(context.Context) Reading
 	// Ready asks the store one question, and says why this process does nothing new: nil, it does.
 	Ready func(context.Context) error
 	// Alive returns while the process is well; nil: it always is.
 	Alive func()
+	Log   *slog.Logger
 }
 
-// Serve serves /metrics, /livez and /readyz until ctx ends. The listener is closed then.
+// Serve serves /metrics, /livez and /readyz until ctx ends. Then it closes the listener, and returns when nothing
+// reads any more.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
-	s := &http.Server{Handler: o.handler(ctx), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	var busy sync.WaitGroup
+	s := &http.Server{Handler: o.handler(ctx, &busy), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { _ = s.Close(); close(ended) })
+	err := s.Serve(&limited{Listener: l, room: make(chan struct{}, mostOpen)})
+	if !stop() {
+		<-ended
 	}
-	return nil
+	busy.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
 }
 
-func (o Options) handler(ctx context.Context) http.Handler {
-	facts := &cache{ctx: ctx, read: o.Read}
+// limited is a listener with so many connections at a time as its room has: others wait, and take no descriptor.
+type limited struct {
+	net.Listener
+	room chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	l.room <- struct{}{} // a connection ends by the server's timeouts, if not before
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.room
+		return nil, err
+	}
+	return &counted{Conn: c, free: sync.OnceFunc(func() { <-l.room })}, nil
+}
+
+type counted struct {
+	net.Conn
+	free func()
+}
+
+func (c *counted) Close() error {
+	defer c.free()
+	return c.Conn.Close()
+}
+
+func (o Options) handler(ctx context.Context, busy *sync.WaitGroup) http.Handler {
+	facts := &cache{ctx: ctx, read: o.Read, busy: busy}
 	life := &pulse{alive: o.Alive}
 	mux := http.NewServeMux()
-	room := make(chan struct{}, mostAtOnce)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case room <- struct{}{}:
-			defer func() { <-room }()
-		default:
-			http.Error(w, "too many scrapes at once", http.StatusServiceUnavailable)
-			return
-		}
+		page := facts.get(r.Context())
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = Write(w, facts.get(r.Context())) // who scrapes has gone
+		_, _ = w.Write(page) // who scrapes may have gone
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) { answer(w, life.feel(r.Context())) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { answer(w, o.Ready(r.Context())) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "dibs: /metrics /livez /readyz") })
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		busy.Add(1)
+		defer busy.Done()
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // answer says ok, or why not.
@@ -111,29 +145,31 @@ func (p *pulse) feel(ctx context.Context) error {
 	}
 }
 
-// cache keeps a reading for a while. Whoever scrapes later has a look begin, and waits for it as all others do.
+// cache keeps a page for a while. Whoever scrapes later has a look begin, and waits for it as all others do.
 type cache struct {
 	ctx  context.Context // of the process: a look goes on when who scraped has gone
 	read func(context.Context) Reading
+	busy *sync.WaitGroup
 
 	mu      sync.Mutex
-	last    Reading
-	at      time.Time     // when it was read
+	page    []byte
+	at      time.Time     // when it was made
 	looking chan struct{} // closed at the end of the look under way; nil: there is none
 }
 
-// get returns a reading that is fresh, or the last one if a look takes long: a scraper waits for some seconds only, and
-// would otherwise see nothing of a large fleet that is far away.
-func (c *cache) get(ctx context.Context) Reading {
+// get returns a page that is fresh, or the last one if a look takes long: a scraper waits for some seconds only, and
+// would otherwise see nothing of a large fleet that is far away. It is empty if ctx ends first.
+func (c *cache) get(ctx context.Context) []byte {
 	c.mu.Lock()
-	last, age := c.last, time.Since(c.at)
+	page, age := c.page, time.Since(c.at)
 	if age <= fresh {
 		c.mu.Unlock()
-		return last
+		return page
 	}
 	if c.looking == nil {
-		c.looking = make(chan struct{})
-		go c.look(c.looking)
+		looking := make(chan struct{})
+		c.looking = looking
+		c.busy.Go(func() { c.look(looking) })
 	}
 	looking := c.looking
 	c.mu.Unlock()
@@ -145,18 +181,19 @@ func (c *cache) get(ctx context.Context) Reading {
 	case <-looking:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.last
+		return c.page
 	case <-enough:
-		return last
+		return page
 	case <-ctx.Done():
-		return Reading{Err: ctx.Err()}
+		return nil
 	}
 }
 
 func (c *cache) look(done chan struct{}) {
-	r := c.read(c.ctx)
+	var b bytes.Buffer
+	_ = Write(&b, c.read(c.ctx)) // a buffer takes all
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last, c.at, c.looking = r, time.Now(), nil
+	c.page, c.at, c.looking = b.Bytes(), time.Now(), nil
 	close(done)
 }

@@ -168,7 +168,7 @@ func TestWhatAReportLists(t *testing.T) {
 	if len(r.Due) != 2 || r.Due[0] != (status.Due{Job: "shop/a", Tick: now.Add(time.Hour)}) {
 		t.Errorf("due %+v", r.Due)
 	}
-	if want := (status.Queue{Queue: "mail", Waiting: 3, Running: 1, Workers: 1, Oldest: ago(time.Second)}); len(r.Queues) != 1 || r.Queues[0] != want {
+	if want := (status.Queue{Queue: "mail", Waiting: 3, Running: 1, Workers: 1, Oldest: ago(time.Second), Due: ago(time.Second)}); len(r.Queues) != 1 || r.Queues[0] != want {
 		t.Errorf("queues %+v", r.Queues)
 	}
 }

@@ -87,7 +87,12 @@ func (f Facts) PerQueue() []Queue {
 			q.Oldest = l.Oldest
 		}
 		q.Failed += l.Depth[task.Failed] + l.Depth[task.Crashed]
-		q.Paused = q.Paused && stopped(l, f.Pauses, f.Now)
+		if !stopped(l, f.Pauses, f.Now) {
+			q.Paused = false
+			if !l.Oldest.IsZero() && (q.Due.IsZero() || l.Oldest.Before(q.Due)) {
+				q.Due = l.Oldest
+			}
+		}
 	}
 	for _, w := range f.Workers {
 		for _, name := range w.Queues {

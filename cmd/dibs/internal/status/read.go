@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/fleet"
@@ -31,6 +34,8 @@ type Facts struct {
 	Census    fleet.Census
 	Jobs      []Job // registered, and not removed
 	Removed   map[string]time.Time
+	// Copies are the jobs of hosts that copy their own to this store, under the names of their copies.
+	Copies []Job
 	// Held are the live leases but those of dibs itself; those of runs are among them.
 	// MoreHeld: there are others.
 	Held     []lease.Record
@@ -82,7 +87,8 @@ type Options struct {
 	Jobs []string
 	// Patience is that of a late tick; 0: the default.
 	Patience time.Duration
-	// Lasts has the last ticks read of the jobs, however old they are, that have not ended within the last day.
+	// Lasts has the last success looked for of the jobs that have not had one within the last day: in their last five
+	// ticks, and in the last 100 of some of them.
 	Lasts bool
 }
 
@@ -272,6 +278,15 @@ func (r reader) jobs() error {
 	r.f.Hosts = map[string]string{}
 	for _, h := range hosts {
 		r.f.Hosts[h.ID] = h.Name
+		for _, j := range h.Jobs {
+			j.Name = mirror.On(j.Name, h.ID)
+			if !j.Removed.IsZero() {
+				r.f.Removed[j.Name] = j.Removed
+				continue
+			}
+			d, err := explain.Define(j)
+			r.f.Copies = append(r.f.Copies, Job{j, d, err})
+		}
 	}
 	return nil
 }
@@ -326,6 +341,11 @@ func (r reader) rest() (err error) {
 			return err
 		}
 	}
+	if r.o.Lasts {
+		if err := r.successes(); err != nil {
+			return err
+		}
+	}
 	var defined []*explain.Definition
 	for _, j := range f.Jobs {
 		if j.Err == nil {
@@ -353,8 +373,8 @@ func (r reader) known() explain.Known {
 		rows, from, most := by[job], r.f.From, 0
 		if len(r.o.Jobs) > 0 {
 			most = mostRuns
-		} else if last, asked := r.last[job]; asked {
-			rows, most = last, mostLast
+		} else if last, asked := r.last[job]; asked && (len(last) < mostLast || lastOf(last[mostLast-1]).Before(from)) {
+			rows, most = last, mostLast // they reach back further
 		}
 		if most > 0 && len(rows) < most {
 			from = time.Time{}
@@ -365,14 +385,19 @@ func (r reader) known() explain.Known {
 	}
 }
 
-// latest reads the last ticks of the jobs that have not ended since From: of what is due rarely, or hangs.
+// latest reads the last ticks of the jobs that have not ended since From: of what is due rarely, or hangs. If the last
+// successes matter, it does so of those that have not succeeded.
 func (r reader) latest() error {
 	done := map[string]bool{}
 	for _, t := range r.f.Ticks {
-		done[t.Job] = done[t.Job] || says(t.Outcome)
+		done[t.Job] = done[t.Job] || says(t.Outcome) && !r.o.Lasts || t.Outcome == run.Succeeded
+	}
+	jobs := r.f.Jobs
+	if r.o.Lasts {
+		jobs = slices.Concat(jobs, r.f.Copies)
 	}
 	var names []string
-	for _, j := range r.f.Jobs {
+	for _, j := range jobs {
 		if !done[j.Job.Name] {
 			names = append(names, j.Job.Name)
 		}
@@ -384,6 +409,40 @@ func (r reader) latest() error {
 	for i, rows := range last {
 		r.last[names[i]] = rows
 		r.f.Latest = append(r.f.Latest, rows...)
+	}
+	return nil
+}
+
+// successes looks further back for the last success of some jobs that have had none in the ticks that latest read.
+func (r reader) successes() error {
+	const rows = 100
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(r.last)) {
+		last := r.last[name]
+		if len(last) == mostLast && !slices.ContainsFunc(last, func(t tick.Tick) bool { return t.Outcome == run.Succeeded }) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > mostAlone {
+		r.cut("the last successes of %d of %d jobs that fail", mostAlone, len(names))
+		names = names[:mostAlone]
+	}
+	found := make([][]tick.Tick, len(names))
+	all, ctx := errgroup.WithContext(r.ctx)
+	all.SetLimit(8)
+	for i, name := range names {
+		all.Go(func() (err error) {
+			found[i], err = r.b.History.Ticks(ctx, history.Query{Job: name, Limit: rows})
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return fmt.Errorf("look for the last success of each job: %w", err)
+	}
+	for _, ticks := range found {
+		if i := slices.IndexFunc(ticks, func(t tick.Tick) bool { return t.Outcome == run.Succeeded }); i >= 0 {
+			r.f.Latest = append(r.f.Latest, ticks[i])
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -295,5 +296,36 @@ func TestABusyNeighbourHidesNothing(t *testing.T) {
 		}
 		y.must(y.s.History.AppendTicks(context.Background(), rows))
 		y.says("all are known", "failing shop/nightly", "failing shop/hangs", "cut ")
+	})
+}
+
+// The last success of a job is known although it has failed since, however long, and whether it is a copy of a host's.
+func TestLastSuccesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		time.Sleep(300 * time.Hour)
+		now := time.Now().Truncate(time.Second)
+		var rows []tick.Tick
+		for name, ends := range map[string][]run.Outcome{ // one an hour, the latest first
+			"shop/good": {run.Succeeded}, "shop/fails": {run.Failed, run.Succeeded}, "shop/skipped": {run.Skipped, run.Succeeded},
+			"shop/never": {run.Failed}, "shop/long": append(slices.Repeat([]run.Outcome{run.Failed}, 50), run.Succeeded),
+			"shop/longer": append(slices.Repeat([]run.Outcome{run.Failed}, 150), run.Succeeded),
+		} {
+			y.register(name, "0 0 1 1 *")
+			for i, o := range ends {
+				at := now.Add(-time.Hour - time.Duration(i)*30*time.Hour/time.Duration(max(len(ends)/5, 1)))
+				rows = append(rows, tick.Tick{Job: name, At: at, State: tick.Closed, Outcome: o, Ended: at.Add(time.Minute)})
+			}
+		}
+		y.must(y.s.History.AppendTicks(context.Background(), rows))
+		lasts := y.read(status.Options{Lasts: true}).Lasts()
+		for name, want := range map[string]bool{"shop/good": true, "shop/fails": true, "shop/skipped": true, "shop/never": false, "shop/long": true, "shop/longer": false} {
+			if got := lasts[name]; got.Success.IsZero() == want {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+		if l := lasts["shop/fails"]; l.Outcome != run.Failed || !l.Success.Equal(now.Add(-31*time.Hour+time.Minute)) || !l.End.Equal(now.Add(-59*time.Minute)) {
+			t.Errorf("%+v", l)
+		}
 	})
 }

@@ -129,6 +129,8 @@ type Queue struct {
 	Oldest  time.Time `json:"oldest,omitzero"`  // since when the oldest task that could run waits
 	Failed  int       `json:"failed"`           // failed or crashed, as long as they are kept
 	Paused  bool      `json:"paused,omitempty"` // each of its kinds is
+	// Due is Oldest, but of the kinds that are not paused.
+	Due time.Time `json:"-"`
 }
 
 // Headline says in one line how the fleet is: its worst problem, or that there is none.
