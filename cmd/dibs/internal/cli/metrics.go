@@ -140,7 +140,7 @@ func (x *exporter) listen(ctx context.Context, address string, alive func()) (se
 
 // showMetrics shows metrics beside the work of this process until the returned function is called, if an address is
 // given. accepting ends when the process takes nothing new.
-func showMetrics(accepting context.Context, e env, log *slog.Logger, a address, listen string, alive func()) (stop func(), err error) {
+func showMetrics(accepting context.Context, log *slog.Logger, a address, listen string, alive func()) (stop func(), err error) {
 	if listen == "" {
 		return func() {}, nil
 	}

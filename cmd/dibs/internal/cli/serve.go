@@ -143,7 +143,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return usage(err)
 	}
 	d.began.Store(true)
-	stopMetrics, err := showMetrics(accept, e, log, a, o.metrics, d.Alive)
+	stopMetrics, err := showMetrics(accept, log, a, o.metrics, d.Alive)
 	if err != nil {
 		return err
 	}

@@ -169,7 +169,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 		return refused(err)
 	}
 	defer w.Close()
-	stopMetrics, err := showMetrics(ctx, e, log, a, o.metrics, nil)
+	stopMetrics, err := showMetrics(ctx, log, a, o.metrics, nil)
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,12 @@ import (
 
 // The patience of a server of pages.
 const (
-	// fresh is how old the facts of a page may be: the store is asked once in this time, however many scrape.
-	fresh = 10 * time.Second
-	// slow is how long a scrape waits for a look if the last reading is younger than usable.
-	slow, usable = 5 * time.Second, 2 * time.Minute
+	// fresh is how old a page may be: the store is asked once in this time, however many scrape. After a look that took
+	// long it may be restShare times as old as the look was long, and mostFresh at most, so that looks take a small part
+	// of the store's time.
+	fresh, restShare, mostFresh = 10 * time.Second, 10, time.Minute
+	// slow is how long a scrape waits for a look if the last page is younger than usable.
+	slow, usable = 5 * time.Second, 3 * time.Minute
 	// aliveWithin bounds the question whether the process is alive, which comes from what watches over it.
 	aliveWithin = 5 * time.Second
 	// mostOpen is how many connections are open at a time: the descriptors are for the work.
@@ -154,6 +156,7 @@ type cache struct {
 	mu      sync.Mutex
 	page    []byte
 	at      time.Time     // when it was made
+	good    time.Duration // how long it is fresh
 	looking chan struct{} // closed at the end of the look under way; nil: there is none
 }
 
@@ -162,7 +165,7 @@ type cache struct {
 func (c *cache) get(ctx context.Context) []byte {
 	c.mu.Lock()
 	page, age := c.page, time.Since(c.at)
-	if age <= fresh {
+	if age <= c.good {
 		c.mu.Unlock()
 		return page
 	}
@@ -191,9 +194,14 @@ func (c *cache) get(ctx context.Context) []byte {
 
 func (c *cache) look(done chan struct{}) {
 	var b bytes.Buffer
-	_ = Write(&b, c.read(c.ctx)) // a buffer takes all
+	began := time.Now()
+	r := c.read(c.ctx)
+	_ = Write(&b, r) // a buffer takes all
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.page, c.at, c.looking = b.Bytes(), time.Now(), nil
+	if c.good = fresh; r.Err == nil {
+		c.good = min(max(fresh, restShare*c.at.Sub(began)), mostFresh)
+	}
 	close(done)
 }

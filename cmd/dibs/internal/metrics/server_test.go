@@ -66,7 +66,7 @@ func TestALongLook(t *testing.T) {
 		c := &cache{ctx: t.Context(), busy: new(sync.WaitGroup), read: func(context.Context) Reading {
 			n++
 			time.Sleep(time.Duration(n) * 8 * time.Second)
-			return Reading{Took: time.Duration(n) * time.Second}
+			return Reading{Took: time.Duration(n) * time.Second, Err: map[int]error{3: errors.New("gone")}[n]}
 		}}
 		wants := func(what string, look int, after time.Duration) {
 			t.Helper()
@@ -77,13 +77,18 @@ func TestALongLook(t *testing.T) {
 			}
 		}
 		wants("the first", 1, 8*time.Second)
-		time.Sleep(15 * time.Second)
+		time.Sleep(mostFresh)
+		wants("it took long, and is fresh for longer", 1, 0)
+		time.Sleep(time.Second)
 		wants("one that takes long", 1, slow)
 		wants("the same", 1, slow)
 		time.Sleep(15 * time.Second)
 		wants("it has ended", 2, 0)
 		time.Sleep(usable)
 		wants("there is nothing usable", 3, 24*time.Second)
+		time.Sleep(fresh + time.Second)
+		wants("what failed is looked for again soon", 3, slow)
+		c.busy.Wait()
 	})
 }
 
