@@ -14,9 +14,9 @@ import (
 
 // The patience of a server of pages.
 const (
-	// fresh is how old a page may be: the store is asked once in this time, however many scrape. After a look that took
-	// long it may be restShare times as old as the look was long, and mostFresh at most, so that looks take a small part
-	// of the store's time.
+	// fresh is how old a page may be: the store is asked once in this time, however many scrape. After a look that
+	// took long it may be restShare times as old as the look was long, and mostFresh at most, so that looks take a
+	// small part of the store's time.
 	fresh, restShare, mostFresh = 10 * time.Second, 10, time.Minute
 	// slow is how long a scrape waits for a look if the last page is younger than usable.
 	slow, usable = 5 * time.Second, 3 * time.Minute
