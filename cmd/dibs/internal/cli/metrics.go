@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,12 +22,13 @@ type metricsOptions struct {
 	timeout       time.Duration
 }
 
-const metricsHelp = `Print what the store knows of the whole fleet as metrics, in the text format of Prometheus: when each job succeeded
-last and is due next, what is late, paused or running, the queues, the servers and workers.
+const metricsHelp = `Print what the store knows of the whole fleet as metrics, in the text format of Prometheus:
+when each job succeeded last and is due next, what is late, paused or running, the queues, the servers and workers.
 
-With --listen it serves them at /metrics until it is stopped; dibs serve and dibs work do the same with --metrics-listen.
-Every process shows the same of the fleet, so one of them is enough. It asks the store at most once in 10 s, however often
-it is scraped. Where cron runs the jobs, write a file for the node exporter's textfile collector instead.
+With --listen it serves them at /metrics until it is stopped; dibs serve and dibs work do the same with
+--metrics-listen. Every process shows the same of the fleet: scrape two of them, so that one may end. The store is
+asked at most once in 10 s, however often a process is scraped. Where cron runs the jobs, write a file for the node
+exporter's textfile collector instead.
 
 If the store cannot be read, the page has dibs_store_up 0 and nothing of the fleet. Exit status: 69 if it does not
 answer, or not to all within --timeout, or is not prepared.`
@@ -34,8 +36,9 @@ answer, or not to all within --timeout, or is not prepared.`
 func newMetrics(e env) *cobra.Command {
 	o := metricsOptions{timeout: openTimeout}
 	cmd := &cobra.Command{Use: "metrics", Short: "Print or serve metrics for Prometheus", Long: metricsHelp,
-		Example: "  dibs metrics\n  dibs metrics --listen :9464\n  cd /var/lib/prometheus/node-exporter; dibs metrics >dibs.new; mv dibs.new dibs.prom",
-		Args:    exactly(0, "no arguments"),
+		Example: "  dibs metrics\n  dibs metrics --listen :9464\n" +
+			"  cd /var/lib/prometheus/node-exporter; dibs metrics >dibs.new; mv dibs.new dibs.prom",
+		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runMetrics(cmd.Context(), e, o)
 		}}
@@ -73,7 +76,8 @@ func runMetrics(ctx context.Context, e env, o metricsOptions) error {
 
 // metricsFlag is that of a process that shows metrics beside its work.
 func metricsFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "metrics-listen", "", "serve the fleet's metrics, /livez and /readyz at this `ADDRESS`, such as :9464")
+	const what = "serve the fleet's metrics, /livez and /readyz at this `ADDRESS`, such as :9464"
+	cmd.Flags().StringVar(to, "metrics-listen", "", what)
 }
 
 // An exporter shows what a store knows as metrics.
@@ -81,7 +85,8 @@ type exporter struct {
 	*reading
 	// draining is closed when the process takes nothing new; nil: it never is.
 	draining <-chan struct{}
-	silent   bool // the last look was in vain
+	silent   bool        // the last look was in vain
+	unready  atomic.Bool // the store did not answer the last question
 }
 
 func (x *exporter) read(ctx context.Context) metrics.Reading {
@@ -119,8 +124,14 @@ func (x *exporter) ready(ctx context.Context) error {
 	if err == nil {
 		err = place.Keeper.Sync(ctx)
 	}
+	switch was := x.unready.Swap(err != nil); {
+	case err == nil && was:
+		x.log.Info("the store answers again", "event", "metrics")
+	case err != nil && !was && !errors.Is(err, context.Canceled):
+		x.log.Warn("/readyz says that the store does not answer", "event", "metrics", "error", oneLine(err.Error()))
+	}
 	if err != nil {
-		return errors.New("the store does not answer") // the log says more; an answer to anybody shows no address
+		return errors.New("the store does not answer") // an answer to anybody shows no address
 	}
 	return nil
 }

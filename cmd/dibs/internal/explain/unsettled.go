@@ -75,16 +75,12 @@ func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition
 	}
 	alone := more[:min(len(more), most.Jobs)]
 	n = min(max(most.Rows/max(len(alone), 1), 1000), mostRows)
-	read := make([][]tick.Tick, len(alone))
-	all, some := errgroup.WithContext(ctx)
-	all.SetLimit(atOnce)
+	above := make([]history.Query, len(alone))
 	for i, d := range alone {
-		all.Go(func() (err error) {
-			read[i], err = b.History.Ticks(some, history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: n})
-			return err
-		})
+		above[i] = history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: n}
 	}
-	if err := all.Wait(); err != nil {
+	read, err := Ticks(ctx, b.History, above)
+	if err != nil {
 		return nil, 0, err
 	}
 	for i, d := range more {
@@ -109,6 +105,20 @@ func ReadUnsettled(ctx context.Context, b *scheduler.Backend, jobs []*Definition
 
 // atOnce is how many requests are under way at a time, where there are many: the store may be far away.
 const atOnce = 8
+
+// Ticks asks history.Store.Ticks for several answers, some of them at a time.
+func Ticks(ctx context.Context, s history.Store, queries []history.Query) ([][]tick.Tick, error) {
+	found := make([][]tick.Tick, len(queries))
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	for i, q := range queries {
+		all.Go(func() (err error) {
+			found[i], err = s.Ticks(ctx, q)
+			return err
+		})
+	}
+	return found, all.Wait()
+}
 
 // LatestTicks asks history.Store.LatestTicks for many jobs, several parts of them at a time.
 func LatestTicks(ctx context.Context, s history.Store, jobs []string, n int) ([][]tick.Tick, error) {

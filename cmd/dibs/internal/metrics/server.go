@@ -22,6 +22,8 @@ const (
 	slow, usable = 5 * time.Second, 3 * time.Minute
 	// aliveWithin bounds the question whether the process is alive, which comes from what watches over it.
 	aliveWithin = 5 * time.Second
+	// writing bounds how long who asked may take to read the answer.
+	writing = time.Minute
 	// mostOpen is how many connections are open at a time: the descriptors are for the work.
 	mostOpen = 64
 )
@@ -42,7 +44,7 @@ type Options struct {
 func Serve(ctx context.Context, l net.Listener, o Options) error {
 	var busy sync.WaitGroup
 	s := &http.Server{Handler: o.handler(ctx, &busy), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: writing, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { _ = s.Close(); close(ended) })
@@ -89,6 +91,8 @@ func (o Options) handler(ctx context.Context, busy *sync.WaitGroup) http.Handler
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		page := facts.get(r.Context())
+		// The look has bounded itself, and takes no time from who reads the page.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing))
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write(page) // who scrapes may have gone
 	})

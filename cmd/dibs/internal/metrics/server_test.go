@@ -1,9 +1,11 @@
 package metrics
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -153,4 +155,115 @@ func TestTheServerEnds(t *testing.T) {
 	} else {
 		again.Close()
 	}
+}
+
+// calls is a listener without a network: who calls has one end of a pipe.
+type calls struct {
+	waiting  chan net.Conn
+	accepted atomic.Int64
+	closed   context.Context
+	hangUp   context.CancelFunc
+}
+
+func newCalls(t *testing.T) *calls {
+	l := &calls{waiting: make(chan net.Conn, 10*mostOpen)}
+	l.closed, l.hangUp = context.WithCancel(t.Context())
+	return l
+}
+
+func (l *calls) call() net.Conn {
+	mine, its := net.Pipe()
+	l.waiting <- its
+	return mine
+}
+
+func (l *calls) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.waiting:
+		l.accepted.Add(1)
+		return c, nil
+	case <-l.closed.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *calls) Close() error   { l.hangUp(); return nil }
+func (l *calls) Addr() net.Addr { return &net.TCPAddr{} }
+
+// So many are connected at a time, and others wait for one of them to go, which those who say nothing do soon.
+func TestConnectionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := newCalls(t)
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(ctx, l, Options{Log: slog.New(slog.DiscardHandler)}) }()
+		first := l.call()
+		for range mostOpen + 4 {
+			l.call()
+		}
+		wants := func(what string, n int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := l.accepted.Load(); got != n {
+				t.Errorf("%s: %d were accepted, want %d", what, got, n)
+			}
+		}
+		wants("all call", mostOpen)
+		first.Close()
+		wants("one has gone", mostOpen+1)
+		time.Sleep(time.Minute)
+		wants("those that say nothing have gone", mostOpen+5)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whoever closes what a look reads from waits for it, although its scraper is gone.
+func TestTheServerWaitsForLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := newCalls(t)
+		over := false
+		read := func(ctx context.Context) Reading {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			over = true
+			return Reading{Err: ctx.Err()}
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(ctx, l, Options{Read: read, Log: slog.New(slog.DiscardHandler)}) }()
+		_, _ = l.call().Write([]byte("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n"))
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil || !over {
+			t.Errorf("%v, the look has ended: %v", err, over)
+		}
+	})
+}
+
+// A look that takes longer than an answer may is delivered nevertheless.
+func TestALookOfMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := newCalls(t)
+		read := func(context.Context) Reading { time.Sleep(3 * writing); return Reading{} }
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(ctx, l, Options{Read: read, Log: slog.New(slog.DiscardHandler)}) }()
+		c := l.call()
+		_, _ = c.Write([]byte("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n"))
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		wantLines(t, string(page), "dibs_store_up 1")
+		c.Close()
+		cancel()
+		<-ended
+	})
 }

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
@@ -427,16 +425,12 @@ func (r reader) successes() error {
 		r.cut("the last successes of %d of %d jobs that fail", mostAlone, len(names))
 		names = names[:mostAlone]
 	}
-	found := make([][]tick.Tick, len(names))
-	all, ctx := errgroup.WithContext(r.ctx)
-	all.SetLimit(8)
+	queries := make([]history.Query, len(names))
 	for i, name := range names {
-		all.Go(func() (err error) {
-			found[i], err = r.b.History.Ticks(ctx, history.Query{Job: name, Limit: rows})
-			return err
-		})
+		queries[i] = history.Query{Job: name, Limit: rows}
 	}
-	if err := all.Wait(); err != nil {
+	found, err := explain.Ticks(r.ctx, r.b.History, queries)
+	if err != nil {
 		return fmt.Errorf("look for the last success of each job: %w", err)
 	}
 	for _, ticks := range found {
