@@ -12,6 +12,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
@@ -146,6 +147,75 @@ func TestWhatWasUnavailableIsCaughtUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// startsNot is a store that takes no start of one tick.
+type startsNot struct {
+	tick.Store
+	at *atomic.Pointer[time.Time]
+}
+
+func (s startsNot) Start(ctx context.Context, r []tick.StartRequest) ([]tick.Answer, error) {
+	if at := s.at.Load(); at != nil && r[0].Run.Tick.Equal(*at) {
+		return nil, lease.ErrUnavailable
+	}
+	return s.Store.Start(ctx, r)
+}
+
+// A tick whose catch-up came to nothing is caught up on once more, though a sweep that looked while it was claimed has
+// found nothing, and the mark has passed it: a process that does not catch up has settled what was over.
+// Holds: T8.
+func TestACatchUpThatCameToNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for offset := range 5 { // a sweep comes every three seconds, and takes two
+			w := newWorld(t)
+			h, operator := w.host(1, 0), w.host(9, 0)
+			var refused atomic.Pointer[time.Time]
+			h.backend.Book = tick.NewBook(startsNot{h.ticks, &refused}, h.backend.Keeper, h.backend.Self)
+			h.backend.History = remoteHistory{h.backend.History, 2 * time.Second}
+			first := time.Now().Truncate(time.Hour).Add(2 * time.Hour).UTC()
+			second := first.Add(time.Hour)
+			hourly := newJob(t, "0 * * * *", run.Func(func(_ context.Context, c run.Call) error {
+				if c.Run.Tick.Equal(first) {
+					time.Sleep(45*time.Minute + time.Duration(offset)*700*time.Millisecond)
+				}
+				return nil
+			}), func(p *job.Policy) {
+				p.CatchUp, p.CatchUpWindow, p.Concurrency = job.CatchUpAll, 6*time.Hour, job.Allow
+			})
+			settled := func(by time.Time) {
+				t.Helper()
+				operator.backend.TidyAfter(t.Context(), hourly, "app/j")
+				jobs, err := w.b.Store().Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
+				if err != nil || jobs[0].Mark.Before(by) {
+					t.Errorf("the mark is %s, want %s: %v", jobs[0].Mark, by, err)
+				}
+			}
+			h.start(t, hourly)
+			time.Sleep(time.Until(first.Add(-30 * time.Minute)))
+			h.cut(true)
+			time.Sleep(2 * time.Hour)
+			refused.Store(&second)
+			h.cut(false)
+			for w.row(first).Outcome != run.Unavailable || w.row(second).Outcome != run.Unavailable {
+				time.Sleep(10 * time.Millisecond)
+			}
+			settled(second)
+			time.Sleep(time.Until(second.Add(70 * time.Minute))) // the third has run in time, the first still runs
+			settled(second.Add(time.Hour))
+			time.Sleep(10 * time.Minute)
+			if w.row(first).Outcome != run.Succeeded || w.row(second).Outcome == run.Succeeded {
+				t.Errorf("while the second cannot start: %+v, %+v", w.row(first), w.row(second))
+			}
+			refused.Store(nil)
+			time.Sleep(5 * time.Minute)
+			if r := w.row(second); r.Outcome != run.Succeeded {
+				t.Errorf("once it could start: %+v", r)
+			}
+			h.stop()
+			time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour + time.Second)))
+		}
+	})
 }
 
 // A second pause leaves to the catch-up what was missed before the first one; the first one's own ticks

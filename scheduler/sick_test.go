@@ -61,6 +61,31 @@ func TestASickServerDoesNotKeepTheTurn(t *testing.T) {
 	})
 }
 
+// A server whose sweeps succeed again takes each turn again.
+// Holds: T15.
+func TestAServerThatWasSickSweepsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newWorld(t), new(meter)
+		sick, other := w.metered(1, m), w.host(2, 0)
+		sick.start(t, newJob(t, "0 3 * * *", w.target(0), nil))
+		another := newJob(t, "0 4 * * *", w.target(0), nil) // so that its sweeps are others
+		another.Spec.Name = "another"
+		other.start(t, another)
+		time.Sleep(time.Minute)
+		sick.ticks.connect(false)
+		time.Sleep(time.Minute)
+		sick.ticks.connect(true)
+		time.Sleep(time.Minute)
+		m.take()
+		time.Sleep(4 * time.Minute)
+		if calls, _, _ := m.take(); calls["owed"] < 76 {
+			t.Errorf("calls within four minutes, some time after its sweeps failed: %v", calls)
+		}
+		sick.stop()
+		other.stop()
+	})
+}
+
 // chokes is a store that answers the outcome of one job with an error.
 type chokes struct {
 	tick.Store
