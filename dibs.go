@@ -12,6 +12,7 @@ import (
 	"github.com/dibs-run/dibs/internal/backend"
 	"github.com/dibs-run/dibs/internal/lazy"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
@@ -44,6 +45,12 @@ type Options struct {
 	// program that writes to something that cannot check tokens should exit here (os.Exit). key is the lock's or the
 	// job's; it is empty for tasks, which share one lease. The call delays nothing. The overrun is always logged.
 	OnOverrun func(key lease.Key)
+	// Observe receives what this process does, for metrics and traces: starts and ends of ticks, tasks and locks, with
+	// how long they took, leases that are lost, requests about leases. Each end is told by one process of the fleet.
+	// It runs on a goroutine of its own, one call at a time and in order, and delays nothing: up to some thousand
+	// events wait for it, more are dropped, and the log says how many. A panic in it is logged. Of a Keeper that the
+	// caller gave, neither requests nor leases are told. Default none.
+	Observe func(observe.Event)
 	// Keeper keeps the leases of the store, for a program that already has one, or for a test with its own clock.
 	// The caller keeps ownership. Default: New creates one and Close ends it.
 	Keeper *lease.Keeper
@@ -67,6 +74,7 @@ type Client struct {
 	keeper  *lease.Keeper // the backend's
 	log     *slog.Logger
 	self    lease.Holder // of locks
+	observe observe.Func // delays nothing; nil: nobody observes
 
 	mu      sync.Mutex // guards what follows
 	wrong   []error    // what Cron and Handle refused: Run says it again
@@ -97,7 +105,9 @@ func New(st *store.Store, o Options) (*Client, error) {
 	if o.App != "" {
 		role = scheduler.ServerCommand(o.App)
 	}
-	b, err := backend.New(st, backend.Options{Role: role, Dir: o.StateDir, Namespace: o.App, Keeper: o.Keeper, OnOverrun: c.overrun, Log: c.log})
+	c.observe = beside(o.Observe, c.log)
+	b, err := backend.New(st, backend.Options{Role: role, Dir: o.StateDir, Namespace: o.App, Keeper: o.Keeper,
+		OnOverrun: c.overrun, Observe: c.observe, Log: c.log})
 	if err != nil {
 		return nil, fmt.Errorf("dibs: %w", err)
 	}

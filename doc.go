@@ -29,8 +29,8 @@
 // the one registered last counts.
 //
 // The packages below this one are its parts, for programs that need more: lease (locks), queue (tasks) and task
-// (what a task can specify), scheduler and schedule (jobs), run (executions), job (policies), history. Package
-// dibstest is for tests.
+// (what a task can specify), scheduler and schedule (jobs), run (executions), job (policies), history, observe
+// (events for metrics). Package dibstest is for tests.
 //
 // The program links only the client of the database that it opens, and neither a manifest reader nor a command line.
 package dibs

@@ -37,5 +37,9 @@ func (c *Client) Do(ctx context.Context, key string, work func(ctx context.Conte
 	if len(o) == 1 {
 		w.Wait = o[0].Wait
 	}
-	return lease.Guard{Keeper: c.keeper, OnOverrun: c.overrun}.Run(ctx, w, work)
+	guard := lease.Guard{Keeper: c.keeper, OnOverrun: c.overrun}
+	if c.observe == nil {
+		return guard.Run(ctx, w, work)
+	}
+	return c.observed(key, work, func(work lease.Work) error { return guard.Run(ctx, w, work) })
 }

@@ -123,7 +123,7 @@ func (c *Client) worker() (*queue.Worker, error) {
 	self := c.self
 	self.Command = "dibs worker " + c.o.App
 	return queue.NewWorker(queue.WorkerOptions{Store: c.store.Queue, Keeper: c.keeper, Mux: &c.mux, Fleet: c.store.Fleet, Queues: c.o.Queues, Slots: c.o.Slots,
-		Grace: c.o.Drain, StopGrace: stopGrace, Holder: self, Log: c.log, OnHeldBack: c.backend.OnHeldBack, OnOverrun: func() {
+		Grace: c.o.Drain, StopGrace: stopGrace, Holder: self, Log: c.log, Observe: c.observe, OnHeldBack: c.backend.OnHeldBack, OnOverrun: func() {
 			if c.o.OnOverrun != nil {
 				c.o.OnOverrun("")
 			}

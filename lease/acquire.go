@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/coalesce"
+	"github.com/dibs-run/dibs/observe"
 )
 
 // Want describes an acquire. Only Key is required.
@@ -47,8 +48,12 @@ type Want struct {
 func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 	w.Holder.ID = NewNonce()
 	a := &attempt{keeper: k, want: w}
-	if w.Wait > 0 { // else there is none, and asking the clock is a system call
-		a.deadline = k.clock.Boot() + w.Wait
+	var began time.Duration
+	if w.Wait > 0 || k.observe != nil { // else nobody needs it, and asking the clock is a system call
+		began = k.clock.Boot()
+	}
+	if w.Wait > 0 {
+		a.deadline = began + w.Wait
 	}
 	var waiting context.Context
 	for {
@@ -58,6 +63,7 @@ func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 				_ = l.Release(ctx)
 				return nil, context.Cause(ctx)
 			}
+			k.observe.Tell(observe.Event{On: observe.Started, Of: observe.Lease, Name: string(w.Key), Wait: k.clock.Boot() - began})
 			return l, nil
 		}
 		if waiting == nil {

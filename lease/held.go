@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dibs-run/dibs/observe"
 )
 
 // A Lease is a hold that its Keeper renews until it is released, dropped or lost. It is safe for concurrent use.
@@ -244,6 +246,7 @@ func (l *Lease) abandoned() {
 func (l *Lease) lose(loss Loss) {
 	if l.loss.Err == nil {
 		l.loss = loss
+		l.keeper.observe.Tell(observe.Event{On: observe.Lost, Of: observe.Lease, Name: string(l.ref.Key), Reason: loss.Err.Error()})
 	} else if loss.Kill == 0 {
 		l.loss.Kill = 0
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/coalesce"
+	"github.com/dibs-run/dibs/observe"
 )
 
 // maxBatch is how many items travel in one request (rule L4).
@@ -29,6 +31,9 @@ type Options struct {
 	// OnStep, if not nil, is called after the store's clock has stepped by more than 5 s (rule L12), on a goroutine
 	// of its own: no heartbeat waits for it.
 	OnStep func(step time.Duration)
+	// Observe receives what the requests to the store come to, and which leases are granted and lost. Nil: nobody
+	// does.
+	Observe observe.Func
 }
 
 // A Keeper keeps the leases of one process in one store. It renews all of them in one request per heartbeat, and
@@ -39,6 +44,7 @@ type Keeper struct {
 	notify   Notifier
 	margin   Margin
 	clock    clock.Clock
+	observe  observe.Func
 	time     *storeTime
 	epoch    atomic.Int64             // the highest that an acquire was answered with
 	back     atomic.Pointer[holdBack] // the latest; nil: none was met
@@ -80,7 +86,7 @@ func NewKeeper(o Options) (*Keeper, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System
 	}
-	k := &Keeper{store: o.Store, notify: o.Notify, margin: o.Margin, clock: o.Clock,
+	k := &Keeper{store: o.Store, notify: o.Notify, margin: o.Margin, clock: o.Clock, observe: o.Observe,
 		time: &storeTime{clock: o.Clock, onGap: o.OnStep},
 		held: make(map[Nonce]*Lease), wake: make(chan struct{}, 1)}
 	k.epoch.Store(int64(o.Seen))
@@ -204,6 +210,7 @@ func (k *Keeper) Close() {
 func (k *Keeper) call(what string, n int, f func(context.Context) (Reply, error)) (Reply, time.Duration, error) {
 	sent := k.clock.Boot()
 	r, err := f(k.bound.at(sent, k.margin.RPCTimeout))
+	k.asked(what, sent, err)
 	if err != nil {
 		return r, sent, unavailable(what, err)
 	}
@@ -214,6 +221,19 @@ func (k *Keeper) call(what string, n int, f func(context.Context) (Reply, error)
 		k.time.sample(r.Now, sent, k.clock.Boot())
 	}
 	return r, sent, nil
+}
+
+// asked tells what a request has come to.
+func (k *Keeper) asked(what string, sent time.Duration, err error) {
+	if k.observe == nil {
+		return
+	}
+	what, _, _ = strings.Cut(what, " ")
+	e := observe.Event{On: observe.Ended, Of: observe.Request, Name: what, Outcome: "succeeded", Took: k.clock.Boot() - sent}
+	if err != nil {
+		e.Outcome, e.Reason = "failed", err.Error()
+	}
+	k.observe(e)
 }
 
 // A bound makes contexts that bound requests. A context costs as much as a tenth of a request, so those that are sent

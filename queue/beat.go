@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/dibs-run/dibs/observe"
+	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
@@ -73,6 +75,7 @@ func (s *session) maintainOnce(ctx context.Context) (more bool) {
 	if t.Crashed > 0 {
 		s.w.log.Warn("tasks have crashed their workers too often, and are not tried again; see dibs task list --state crashed",
 			"event", "task-crashed", "tasks", t.Crashed)
+		s.w.o.Observe.Tell(observe.Event{On: observe.Ended, Of: observe.Task, Outcome: counters.Crashed, Count: t.Crashed})
 		s.w.told.tell(Happening{On: TaskCrashed, Outcome: "crashed", Count: t.Crashed, Ended: t.Now})
 	}
 	if t.Repaired > 0 {

@@ -17,7 +17,9 @@ type end struct {
 	next        bool // its end may let another one run
 	// unsure means that a transaction of the handler may have completed the task. This end holds only if it has not.
 	unsure  bool
-	attempt int        // for the log; 0: no attempt has ended
+	attempt int           // for the log; 0: no attempt has ended
+	wait    time.Duration // for how long the task had waited when the attempt began; took is how long that took
+	took    time.Duration
 	told    *Happening // for listeners; nil: none is to hear of it
 }
 
@@ -35,7 +37,7 @@ func (s *session) hand(it *item, e end) {
 
 // reportAttempt passes the end of an attempt to the finishers.
 func (s *session) reportAttempt(it *item, a *attempt, c driver.Completion, unsure bool) {
-	e := end{Completion: c, unsure: unsure, attempt: a.attempt}
+	e := end{Completion: c, unsure: unsure, attempt: a.attempt, wait: it.waited(a.started), took: a.took}
 	if s.w.o.Listen != nil {
 		h := happeningOf(c)
 		h.of(it, a.attempt)
@@ -222,6 +224,7 @@ func (s *session) completed(e *end) {
 	delete(s.ending, e.ID)
 	s.mu.Unlock()
 	s.w.tally.Add(e.queue, e.kind, counters.Succeeded)
+	s.observe(e, counters.Succeeded)
 	if e.told != nil {
 		e.told.On, e.told.Outcome, e.told.Error, e.told.Err = TaskSucceeded, "succeeded", "", nil
 		e.told.Reason, e.told.Again = "", 0
@@ -259,8 +262,11 @@ func (s *session) answered(batch []end, st []driver.Status) {
 		if st[i] == driver.Gone {
 			s.w.log.Warn("the end of a task was refused, because another worker has the task", "task", e.ID, "token", e.Token)
 			name = counters.Stale
-		} else if e.told != nil {
-			s.w.told.tell(*e.told)
+		} else {
+			s.observe(e, name)
+			if e.told != nil {
+				s.w.told.tell(*e.told)
+			}
 		}
 		if e.kind != "" { // else it never came to the session
 			s.w.tally.Add(e.queue, e.kind, name)

@@ -2,9 +2,12 @@ package queue
 
 import (
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
@@ -85,6 +88,16 @@ func (h *Happening) of(it *item, attempt int) {
 func (s *session) tell(h Happening, it *item, attempt int) {
 	h.of(it, attempt)
 	s.w.told.tell(h)
+}
+
+// observe tells the worker's observer how an attempt ended, once the store has it.
+func (s *session) observe(e *end, name string) {
+	if s.w.o.Observe == nil || e.attempt == 0 {
+		return
+	}
+	outcome, _, _ := strings.Cut(name, ":")
+	s.w.o.Observe(observe.Event{On: observe.Ended, Of: observe.Task, Name: e.kind, Queue: e.queue, ID: strconv.FormatInt(int64(e.ID), 10), Attempt: e.attempt,
+		Outcome: outcome, Reason: e.Reason, Wait: e.wait, Took: e.took})
 }
 
 // A listener receives what happens to tasks on its own goroutine; it delays nothing (promise 27).

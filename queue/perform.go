@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/brake"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/task"
@@ -66,6 +68,10 @@ func (s *session) perform(it *item) {
 	n := it.Attempts - it.Granted + 1
 	a := &attempt{ended: ended{task: &it.Fetched, attempt: n, handler: h, started: now},
 		run: Run{Fetched: it.Fetched, Attempt: n, Lease: s.lease, it: it}}
+	if s.w.o.Observe != nil {
+		s.w.o.Observe(observe.Event{On: observe.Started, Of: observe.Task, Name: it.Kind, Queue: it.Queue, ID: strconv.FormatInt(int64(it.ID), 10),
+			Attempt: n, Wait: it.waited(now)})
+	}
 	if s.w.o.Listen != nil {
 		s.tell(Happening{On: TaskStarted, Started: now}, it, n)
 	}
@@ -73,6 +79,9 @@ func (s *session) perform(it *item) {
 	defer s.conclude(it, a) // also where the handler ends the goroutine
 	s.do(it, a)
 }
+
+// waited is for how long a task that is due has waited by then.
+func (it *item) waited(by time.Time) time.Duration { return max(by.Sub(it.RunAt), 0) }
 
 // conclude decides what an attempt means for its task, and passes that to the finishers.
 func (s *session) conclude(it *item, a *attempt) {
@@ -83,7 +92,7 @@ func (s *session) conclude(it *item, a *attempt) {
 	it.mu.Lock()
 	a.stop = it.stop
 	it.mu.Unlock()
-	s.w.tally.Took(it.Queue, it.Kind, counters.Wait, a.started.Sub(it.RunAt))
+	s.w.tally.Took(it.Queue, it.Kind, counters.Wait, it.waited(a.started))
 	s.w.tally.Took(it.Queue, it.Kind, counters.Work, a.took)
 	if a.run.done && a.says.err == nil { // what holds if it was not committed: the finishers find that out
 		a.says = opinion{err: ErrUncommitted, text: ErrUncommitted.Error()}

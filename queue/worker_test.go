@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
@@ -490,7 +493,8 @@ func (s *thief) Finish(ctx context.Context, w lease.Ref, ends []driver.Completio
 func TestOnlyWhatTheStoreTookIsCounted(t *testing.T) {
 	virtual(t, func(w *world) {
 		ours, stolen := w.enqueue(task.Spec{Kind: "k"}), w.enqueue(task.Spec{Kind: "k"})
-		wk := w.work(queue.WorkerOptions{Store: &thief{w.st.Queue, stolen.ID}, Slots: 1, Mux: handler(func(context.Context, *queue.Run) error {
+		var told recorded[observe.Event]
+		wk := w.work(queue.WorkerOptions{Store: &thief{w.st.Queue, stolen.ID}, Slots: 1, Observe: told.add, Mux: handler(func(context.Context, *queue.Run) error {
 			time.Sleep(time.Second)
 			return nil
 		})})
@@ -509,6 +513,12 @@ func TestOnlyWhatTheStoreTookIsCounted(t *testing.T) {
 		}
 		if got[counters.Succeeded] != 1 || got[counters.Stale] != 1 {
 			t.Errorf("counted: %v; want one that succeeded, and one stale", got)
+		}
+		e := told.all()
+		slices.SortStableFunc(e, func(a, b observe.Event) int { return int(a.On) - int(b.On) })
+		if len(e) != 3 || e[1].On != observe.Started || e[1].Wait < time.Second || e[2].On != observe.Ended ||
+			e[2].ID != strconv.Itoa(int(ours.ID)) || e[2].Outcome != "succeeded" || e[2].Took < time.Second {
+			t.Errorf("the observer was told of %+v; want two starts, and one end", e)
 		}
 	})
 }

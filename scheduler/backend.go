@@ -13,6 +13,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -49,6 +50,8 @@ type Backend struct {
 	// Hooks are notified of what happens to jobs. They delay nothing: notifications that they do not accept in time
 	// are dropped, with a line in the log for each. Nil: no notifications.
 	Hooks Hooks
+	// Observe receives what happens to ticks and runs, like Hooks, and at once. Nil: nobody does.
+	Observe observe.Func
 	// TimeOfDay is this host's own clock, to compare with the store's; it decides nothing. It is read like a clock,
 	// and returns at once. Nil: no comparison.
 	TimeOfDay func() time.Time
@@ -66,6 +69,9 @@ func (b *Backend) log() *slog.Logger {
 	b.logOnce.Do(func() { b.logger = aside.Logger(cmp.Or(b.Log, slog.Default())) })
 	return b.logger
 }
+
+// told reports whether somebody is told of outcomes, each of them once.
+func (b *Backend) told() bool { return b.Hooks != nil || b.Observe != nil }
 
 // Deliver delivers this host's spool to the store. It stops at the first item that the store does not accept, and
 // when ctx ends: then it returns ErrEnough. An event that may still repeat is kept for a minute.

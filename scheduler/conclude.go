@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/tick"
@@ -83,6 +84,9 @@ func (c *concluder) each(ctx context.Context, known tick.Job, w windows, ticks [
 		if err != nil || a.Status == tick.Differs {
 			return true, err
 		}
+		if a.Status == tick.Won {
+			c.notifier.observe(run.Record{Job: known.Name, Tick: at, Outcome: outcome, Reason: reason}, observe.Skipped, 1)
+		}
 		if a.Status == tick.Won && outcome == run.Missed {
 			missed.add(known.Name, at, outcome, reason)
 		}
@@ -124,8 +128,12 @@ func (c *concluder) pauseOf(ctx context.Context, known tick.Job, until time.Time
 				continue
 			}
 			w := tick.Want{Job: known.Name, At: at, Outcome: run.Paused, Reason: PauseText(known.Pause)}
-			if _, err := c.b.Book.Claim(ctx, w); err != nil {
+			a, err := c.b.Book.Claim(ctx, w)
+			if err != nil {
 				return err
+			}
+			if a.Status == tick.Won {
+				c.notifier.observe(run.Record{Job: w.Job, Tick: at, Outcome: w.Outcome, Reason: w.Reason}, observe.Skipped, 1)
 			}
 		}
 		from.Mark = due[len(due)-1]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -41,14 +42,23 @@ func (n *notifier) notify(h Happening) {
 // started notifies that a run begins; call over when it has ended.
 func (n *notifier) started(r run.Record) (over func()) {
 	done := make(chan struct{})
+	n.observe(r, observe.Started, 1)
 	n.notify(Happening{On: job.OnStart, Job: r.Job, Tick: r.Tick, Run: r, Over: done})
 	return sync.OnceFunc(func() { close(done) })
 }
 
 // ended notifies of an outcome that the store has accepted from this process.
 func (n *notifier) ended(r run.Record, heldBy string, output []byte) {
+	if r.ID == "" && r.Outcome.Ran() { // that run's end was told when the tick was taken over
+		return
+	}
+	if r.ID == "" {
+		n.observe(r, observe.Skipped, 1)
+	} else {
+		n.observe(r, observe.Ended, 1)
+	}
 	on, ok := eventOf(r.Outcome, r.Reason)
-	if !ok || r.ID == "" && r.Outcome.Ran() { // that run's end was told when the tick was taken over
+	if !ok {
 		return
 	}
 	h := Happening{On: on, Job: r.Job, Tick: r.Tick, Outcome: r.Outcome, Reason: r.Reason, HeldBy: heldBy, Output: output}
@@ -56,6 +66,21 @@ func (n *notifier) ended(r run.Record, heldBy string, output []byte) {
 		h.Run = r
 	}
 	n.notify(h)
+}
+
+// observe tells the Backend's observer.
+func (n *notifier) observe(r run.Record, on observe.On, count int) {
+	if n.b.Observe == nil {
+		return
+	}
+	e := observe.Event{On: on, Of: observe.Cron, Name: r.Job, ID: r.ID, Tick: r.Tick, Outcome: string(r.Outcome), Reason: r.Reason, Count: count}
+	if !r.Tick.IsZero() && on != observe.Skipped {
+		e.Wait = max(r.Started.Sub(r.Tick), 0)
+	}
+	if on == observe.Ended && !r.Inferred && !r.Ended.IsZero() {
+		e.Took = max(r.Ended.Sub(r.Started), 0)
+	}
+	n.b.Observe(e)
 }
 
 // crashed notifies of a run whose tick this process has taken over, to run it again.

@@ -7,13 +7,18 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
 // settled notifies of the ticks that this process has settled as missed: the rows that exist and are its own. Rows
-// may have been left out (see tick.Store), and are then another process's.
+// may have been left out (see tick.Store), and are then another process's. An observer is told of all rows: it counts,
+// and a read for each settling would cost more than such a row.
 func (n *notifier) settled(ctx context.Context, name string, rows []tick.Tick) {
+	for _, t := range rows {
+		n.observe(run.Record{Job: t.Job, Tick: t.At, Outcome: t.Outcome, Reason: t.Reason}, observe.Skipped, t.Count)
+	}
 	rows = slices.DeleteFunc(slices.Clone(rows), func(t tick.Tick) bool { return t.Outcome != run.Missed })
 	if len(rows) == 0 {
 		return

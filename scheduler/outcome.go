@@ -19,7 +19,7 @@ type outcomes struct {
 // report is first sent as a conclusion of this process, which is accepted only if there was none.
 func (o *outcomes) close(ctx context.Context, req tick.CloseRequest, late bool) (a tick.Answer, what news, err error) {
 	what = freshNews
-	if late && req.Run.ID != "" && o.b.Hooks != nil {
+	if late && req.Run.ID != "" && o.b.told() {
 		guess := tick.CloseRequest{Run: req.Run, Claim: req.Claim}
 		guess.Run.Inferred, guess.Run.Reason = true, o.reaper.concluded(req.Run.Reason)
 		if a, err = o.b.Book.Close(ctx, guess); err != nil {

@@ -22,7 +22,7 @@ type reaper struct {
 // take takes over a tick; it notifies of the run that crashed, if there was one that nobody knew of.
 func (rp *reaper) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answer, error) {
 	a, err := rp.b.Book.Take(ctx, t, rerun)
-	if err != nil || a.Status != tick.Won || !rerun || t.State != tick.Started || rp.b.Hooks == nil {
+	if err != nil || a.Status != tick.Won || !rerun || t.State != tick.Started || !rp.b.told() {
 		return a, err
 	}
 	// Others may have concluded the run since t was read; then they notify.

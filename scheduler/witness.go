@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -47,6 +48,9 @@ func (o *outbox) witness(ctx context.Context, u Unclaimed, groups map[string]*gr
 			Owner: l.Ref().Owner, Token: l.Token(), Host: o.b.Self.Host, Outcome: outcome, Reason: reason}}); err != nil {
 			return err
 		}
+	}
+	if a.Status == tick.Won {
+		o.notifier.observe(run.Record{Job: u.Job, Tick: u.At, Outcome: outcome, Reason: reason}, observe.Skipped, 1)
 	}
 	if a.Status == tick.Won && outcome == run.Unavailable {
 		if groups[u.Job] == nil {

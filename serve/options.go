@@ -10,6 +10,7 @@ import (
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/internal/backend"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/queue"
 )
 
@@ -38,6 +39,9 @@ type Options struct {
 	Drain time.Duration
 	// Hurry ends the drain at once when it is closed. Default never.
 	Hurry <-chan struct{}
+	// Observe receives what happens to ticks and runs, and to the leases of this process and the requests about them.
+	// It is called on the path of the work, and must return at once. Nil: nobody does.
+	Observe observe.Func
 	// Logger logs what happens. Logging never delays work. Default slog.Default().
 	Logger *slog.Logger
 	// Output receives what jobs print, line by line, each after the job's name. Lines, if set, replaces it: it
@@ -95,5 +99,5 @@ func (o Options) cured(err error) error {
 
 // backend returns the options that are the same for all stores.
 func (o Options) backend(role, app string) backend.Options {
-	return backend.Options{Role: role, Dir: o.StateDir, Namespace: app, Reclaim: true, Log: o.Logger}
+	return backend.Options{Role: role, Dir: o.StateDir, Namespace: app, Reclaim: true, Observe: o.Observe, Log: o.Logger}
 }

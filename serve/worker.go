@@ -19,6 +19,7 @@ import (
 	"github.com/dibs-run/dibs/internal/nested"
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run/command"
 	"github.com/dibs-run/dibs/task"
@@ -53,6 +54,8 @@ type WorkerOptions struct {
 	// requests.
 	Hooks      []job.Hook
 	HookSecret []byte
+	// Observe is the same as Options.Observe.
+	Observe observe.Func
 	// StateDir is the same as Options.StateDir.
 	StateDir string
 	// Logger logs what happens. Logging never delays work. Default slog.Default().
@@ -100,7 +103,7 @@ func NewWorker(ctx context.Context, at Store, o WorkerOptions) (*Worker, error) 
 	default:
 		w.out, w.err = printerOf(o.Output), printerOf(o.Errors)
 	}
-	of := Options{StateDir: o.StateDir, Logger: o.Logger}.backend("", "")
+	of := Options{StateDir: o.StateDir, Observe: o.Observe, Logger: o.Logger}.backend("", "")
 	b, err := at.open(ctx, of)
 	if err != nil {
 		return nil, err
@@ -160,7 +163,8 @@ func (w *Worker) queueWorker() (*queue.Worker, error) {
 		listen = w.hooks.TellTask
 	}
 	return queue.NewWorker(queue.WorkerOptions{Store: w.b.Store.Queue, Keeper: w.b.Keeper, Mux: w.mux(), Fleet: w.b.Store.Fleet, Queues: w.o.Queues, Slots: w.o.Slots,
-		Grace: max(w.o.Grace, 1), StopGrace: w.o.StopGrace + killGrace, Hurry: w.o.Hurry, Keep: w.o.Keep, Holder: holder, Log: w.log, Listen: listen})
+		Grace: max(w.o.Grace, 1), StopGrace: w.o.StopGrace + killGrace, Hurry: w.o.Hurry, Keep: w.o.Keep, Holder: holder, Log: w.log,
+		Listen: listen, Observe: w.o.Observe})
 }
 
 // mux registers the command as the handler.

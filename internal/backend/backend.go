@@ -10,6 +10,7 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run/command"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
@@ -36,12 +37,14 @@ type Options struct {
 	Keeper *lease.Keeper
 	// OnOverrun is the backend's.
 	OnOverrun func(*lease.Lease)
-	Log       *slog.Logger
+	// Observe is the backend's and, unless Keeper is set, its keeper's. Default none.
+	Observe observe.Func
+	Log     *slog.Logger
 }
 
-// Silent returns o without a log.
+// Silent returns o without a log, and unobserved.
 func (o Options) Silent() Options {
-	o.Log = slog.New(slog.DiscardHandler)
+	o.Log, o.Observe = slog.New(slog.DiscardHandler), nil
 	return o
 }
 
@@ -64,10 +67,10 @@ func New(st *store.Store, o Options) (*Backend, error) {
 		self.HostID = st.Properties.InstallationID // rule H1
 	}
 	p := &scheduler.Backend{Name: st.URL, Keeper: o.Keeper, Ticks: st.Ticks, History: st.History, Fleet: st.Fleet, Self: self, Descriptor: st.Descriptor,
-		Detach: st.Detach, Gone: gone(self, o.Reclaim), OnOverrun: o.OnOverrun, TimeOfDay: clock.System.Wall, Log: o.Log}
+		Detach: st.Detach, Gone: gone(self, o.Reclaim), OnOverrun: o.OnOverrun, TimeOfDay: clock.System.Wall, Observe: o.Observe, Log: o.Log}
 	b := &Backend{Backend: p, Store: st, own: o.Keeper == nil, ends: func() {}}
 	if b.own {
-		k, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify, Seen: o.Seen, OnStep: b.stepped,
+		k, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify, Seen: o.Seen, OnStep: b.stepped, Observe: o.Observe,
 			Margin: lease.MarginFor(cmp.Or(o.TTL, st.Properties.MaxTTL, lease.DefaultTTL))})
 		if err != nil {
 			return nil, err

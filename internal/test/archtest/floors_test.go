@@ -20,7 +20,7 @@ var floors = []floor{
 		"internal/tlsfiles", "internal/outbound",
 		"internal/guardian/proc", "internal/guardian/cgroup", "internal/guardian", "internal/guardian/early", "internal/scope"}},
 	{"what is declared: when and what", []string{"schedule", "job", "task"}},
-	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "fleet", "internal/bounds", "queue/driver", "queue/counters", "queue"}},
+	{"what is agreed on: events, leases, runs, ticks, tasks", []string{"observe", "lease", "run", "tick", "history", "fleet", "internal/bounds", "queue/driver", "queue/counters", "queue"}},
 	{"where it is kept", []string{
 		"store", "store/internal/lifecycle", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
 		"queue/queuetest"}},

@@ -21,15 +21,16 @@ const module = "github.com/dibs-run/dibs"
 // stands for everything below it. What is not listed here may import everything, and
 // everything may import internal/lazy.
 var allowed = map[string][]string{
-	"": {"lease", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/enqueue", "store", "internal/aside", "internal/backend",
+	"observe": {}, // as much a leaf as job
+	"": {"lease", "observe", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/enqueue", "store", "internal/aside", "internal/backend",
 		"internal/output"}, // package dibs: the way in
-	"serve": {"lease", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/command", "run/enqueue", "tick", "history", "store", "manifest/source", "internal/aside",
+	"serve": {"lease", "observe", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/command", "run/enqueue", "tick", "history", "store", "manifest/source", "internal/aside",
 		"internal/backend", "internal/clock", "internal/environ", "internal/hook", "internal/mirror", "internal/nested", "internal/output", "internal/secret"},
 	"dibstest":                 {"", "queue", "queue/driver", "task", "queue/queuetest", "lease", "store", "internal/clock"},
 	"schedule":                 {},
 	"job":                      {},
 	"task":                     {"internal/keys"}, // as much a leaf as job
-	"lease":                    {"internal/coalesce", "internal/clock", "internal/keys"},
+	"lease":                    {"observe", "internal/coalesce", "internal/clock", "internal/keys"},
 	"run":                      {"lease"},
 	"run/command":              {"run", "lease", "internal/clock", "internal/guardian/..."},
 	"run/webhook":              {"run", "lease", "internal/conffile", "internal/outbound"},
@@ -51,10 +52,10 @@ var allowed = map[string][]string{
 	"manifest":                 {"job", "schedule", "internal/conffile"},
 	"manifest/app":             {"manifest", "job", "run/webhook"},
 	"manifest/source":          {"job", "manifest", "run/webhook", "internal/conffile", "internal/outbound"},
-	"scheduler":                {"tick", "lease", "run", "history", "fleet", "job", "schedule", "internal/aside", "internal/brake", "internal/coalesce"},
+	"scheduler":                {"tick", "lease", "observe", "run", "history", "fleet", "job", "schedule", "internal/aside", "internal/brake", "internal/coalesce"},
 	"queue/driver":             {"task", "lease", "internal/keys"},
 	"queue/counters":           {"task", "queue/driver"},
-	"queue":                    {"fleet", "task", "queue/driver", "queue/counters", "lease", "internal/clock", "internal/coalesce", "internal/aside", "internal/brake"},
+	"queue":                    {"fleet", "observe", "task", "queue/driver", "queue/counters", "lease", "internal/clock", "internal/coalesce", "internal/aside", "internal/brake"},
 	"queue/queuetest":          {"queue", "queue/driver", "task", "lease", "internal/clock", "store", "store/memory"},
 	"store":                    {"lease", "tick", "history", "fleet", "queue/driver"},
 	"store/memory":             append([]string{"store/internal/lifecycle"}, contracts...),
@@ -84,7 +85,7 @@ var allowed = map[string][]string{
 	"internal/environ":         {},
 	"internal/secret":          {"job", "internal/conffile", "internal/environ"},
 	"internal/output":          {"run", "internal/aside"},
-	"internal/backend":         {"scheduler", "job", "lease", "queue", "queue/driver", "task", "run", "run/command", "store", "tick", "internal/clock", "internal/spool"},
+	"internal/backend":         {"observe", "scheduler", "job", "lease", "queue", "queue/driver", "task", "run", "run/command", "store", "tick", "internal/clock", "internal/spool"},
 	"internal/hook":            {"scheduler", "queue", "queue/driver", "task", "job", "run", "history", "run/command", "run/webhook", "internal/clock", "internal/outbound"},
 	"internal/mirror":          {"scheduler", "history", "tick", "run", "lease", "internal/backend", "internal/beneath"},
 	"cmd/dibs/internal/cli":    {"..."},
