@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
@@ -95,6 +96,28 @@ func TestAPrometheusScrapesAServer(t *testing.T) {
 	becomes("DibsJobFailing", true)
 	w.create("ok")
 	becomes("DibsJobFailing", false)
+	// What the server counts itself: ticks that failed, and ticks that did not.
+	counts := func(query string) bool {
+		var answer struct {
+			Data struct{ Result []struct{ Value [2]any } }
+		}
+		return got(t, "http://"+at+"/api/v1/query?query="+url.QueryEscape(query), &answer) && len(answer.Data.Result) > 0
+	}
+	for _, query := range []string{`dibs_cron_ticks_total{cron=~".*/job",outcome="failed"} > 0`, `dibs_cron_ticks_total{cron=~".*/job",outcome="succeeded"} > 0`,
+		`histogram_quantile(0.9, sum by (cron, le) (rate(dibs_run_duration_seconds_bucket[1m]))) > 0`, `dibs_store_op_seconds_count{op="renew"} > 0`,
+		`dibs_store_errors_total{op="renew"} == 0`, `dibs_lease_lost_total == 0`, `dibs_cron_start_delay_seconds_count > 0`} {
+		eventually(t, patience, func() bool { return counts(query) }, func() string { return "nothing answers " + query + "\n" + p.String() })
+	}
+	page, err := http.Get("http://" + from + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Body.Close()
+	check := exec.Command(programOf(t, "promtool"), "check", "metrics")
+	check.Stdin = page.Body
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
 	p.signal(syscall.SIGTERM)
 	p.exits(0, patience)
 	becomes("DibsNotScraped", true)
@@ -158,6 +181,8 @@ func TestMetricsOfASilentStore(t *testing.T) {
 		}
 		become("/readyz", 200, "ok")
 		become("/metrics", 200, `dibs_workers{state="up"} 1`)
+		w.must("task", "enqueue", "letter", "--queue", "mail", "--args", "{}")
+		become("/metrics", 200, `dibs_task_finished_total{queue="mail",kind="letter",outcome="succeeded"} 1`)
 		s.Stop()
 		become("/readyz", 503, "the store does not answer")
 		become("/livez", 200, "ok")

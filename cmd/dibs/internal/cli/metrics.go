@@ -14,6 +14,7 @@ import (
 	"github.com/dibs-run/dibs/cmd/dibs/internal/metrics"
 	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
 	"github.com/dibs-run/dibs/internal/output"
+	"github.com/dibs-run/dibs/observe"
 )
 
 // metricsOptions are the flags of `dibs metrics`.
@@ -26,9 +27,9 @@ const metricsHelp = `Print what the store knows of the whole fleet as metrics, i
 when each job succeeded last and is due next, what is late, paused or running, the queues, the servers and workers.
 
 With --listen it serves them at /metrics until it is stopped; dibs serve and dibs work do the same with
---metrics-listen. Every process shows the same of the fleet: scrape two of them, so that one may end. The store is
-asked at most once in 10 s, however often a process is scraped. Where cron runs the jobs, write a file for the node
-exporter's textfile collector instead.
+--metrics-listen, and add what they count themselves. Every process shows the same of the fleet: scrape two of them, so
+that one may end. The store is asked at most once in 10 s, however often a process is scraped. Where cron runs the jobs,
+write a file for the node exporter's textfile collector instead.
 
 If the store cannot be read, the page has dibs_store_up 0 and nothing of the fleet. Exit status: 69 if it does not
 answer, or not to all within --timeout, or is not prepared.`
@@ -85,8 +86,9 @@ type exporter struct {
 	*reading
 	// draining is closed when the process takes nothing new; nil: it never is.
 	draining <-chan struct{}
-	silent   bool        // the last look was in vain
-	unready  atomic.Bool // the store did not answer the last question
+	counters *metrics.Counters // of this process; nil: it has none
+	silent   bool              // the last look was in vain
+	unready  atomic.Bool       // the store did not answer the last question
 }
 
 func (x *exporter) read(ctx context.Context) metrics.Reading {
@@ -145,18 +147,30 @@ func (x *exporter) listen(ctx context.Context, address string, alive func()) (se
 	}
 	x.log.Info("metrics are at http://"+l.Addr().String()+"/metrics", "event", "metrics")
 	return func() error {
-		return metrics.Serve(ctx, l, metrics.Options{Read: x.look, Ready: x.ready, Alive: alive, Log: x.log})
+		return metrics.Serve(ctx, l, metrics.Options{Read: x.look, Ready: x.ready, Counters: x.counters, Alive: alive, Log: x.log})
 	}, nil
+}
+
+// counting returns counters for a process that shows metrics at an address, and what they count from; nothing if there
+// is none.
+func counting(listen string) (*metrics.Counters, observe.Func) {
+	if listen == "" {
+		return nil, nil
+	}
+	c := metrics.NewCounters()
+	return c, c.Observe
 }
 
 // showMetrics shows metrics beside the work of this process until the returned function is called, if an address is
 // given. accepting ends when the process takes nothing new.
-func showMetrics(accepting context.Context, log *slog.Logger, a address, listen string, alive func()) (stop func(), err error) {
+func showMetrics(
+	accepting context.Context, log *slog.Logger, a address, listen string, counters *metrics.Counters, alive func(),
+) (stop func(), err error) {
 	if listen == "" {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(accepting))
-	x := &exporter{reading: newReading(a, openTimeout, log), draining: accepting.Done()}
+	x := &exporter{reading: newReading(a, openTimeout, log), draining: accepting.Done(), counters: counters}
 	serving, err := x.listen(ctx, listen, alive)
 	if err != nil {
 		cancel()

@@ -133,6 +133,8 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	d := &daemon{manager: newNotifier(), over: make(chan struct{})}
 	defer close(d.over)
 	of.OnState = d.tell
+	counters, observer := counting(o.metrics)
+	of.Observe = observer
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // a daemon's, nohup or not: it reloads
 	defer signal.Stop(hangup)
@@ -143,7 +145,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return usage(err)
 	}
 	d.began.Store(true)
-	stopMetrics, err := showMetrics(accept, log, a, o.metrics, d.Alive)
+	stopMetrics, err := showMetrics(accept, log, a, o.metrics, counters, d.Alive)
 	if err != nil {
 		return err
 	}

@@ -160,6 +160,8 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	if of.Hooks, of.HookSecret, err = o.hooks.parse(); err != nil {
 		return err
 	}
+	counters, observer := counting(o.metrics)
+	of.Observe = observer
 	manager := newNotifier()
 	w, err := serve.NewWorker(ctx, a.at(), of)
 	if status := unstartable(err); status != 0 {
@@ -169,7 +171,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 		return refused(err)
 	}
 	defer w.Close()
-	stopMetrics, err := showMetrics(ctx, log, a, o.metrics, nil)
+	stopMetrics, err := showMetrics(ctx, log, a, o.metrics, counters, nil)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,8 @@
 // Package metrics shows the facts of a fleet as Prometheus reads them: a page, and a server of pages.
 //
-// The page says what the store knows of the whole fleet, so each process that shows it shows the same. Its series are
-// bounded: what there is no room for is counted in dibs_left_out.
+// The page says what the store knows of the whole fleet, so each process that shows it shows the same. A process that
+// works adds what it has done itself (Counters). The series are bounded: what there is no room for is counted in
+// dibs_left_out, or under the name "(others)".
 package metrics
 
 import (
@@ -150,7 +151,7 @@ func (p *page) jobs(f status.Facts) (left int) {
 	for _, l := range f.Late {
 		late[l.Job] = true
 	}
-	gauge := func(name, help string) *gauge { return p.gauge("dibs_cron_"+name, help, "cron", "host") }
+	gauge := func(name, help string) *family { return p.gauge("dibs_cron_"+name, help, "cron", "host") }
 	success := gauge("last_success_timestamp_seconds", "When the job succeeded last. host is that of a job of scope host.")
 	end := gauge("last_run_timestamp_seconds", "When the job ended last, well or badly. A tick that was missed ended when it was due.")
 	good := gauge("last_run_success", "Whether the job ended well the last time: 1 or 0.")

@@ -34,6 +34,8 @@ type Options struct {
 	Read func(context.Context) Reading
 	// Ready asks the store one question, and says why this process does nothing new: nil, it does.
 	Ready func(context.Context) error
+	// Counters are those of this process; nil: it has none.
+	Counters *Counters
 	// Alive returns while the process is well; nil: it always is.
 	Alive func()
 	Log   *slog.Logger
@@ -95,6 +97,7 @@ func (o Options) handler(ctx context.Context, busy *sync.WaitGroup) http.Handler
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing))
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write(page) // who scrapes may have gone
+		_ = o.Counters.Write(w)
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) { answer(w, life.feel(r.Context())) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { answer(w, o.Ready(r.Context())) })

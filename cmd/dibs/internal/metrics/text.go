@@ -3,42 +3,90 @@ package metrics
 import (
 	"bufio"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // A page is what Prometheus reads at once, in its text format, version 0.0.4:
 // https://prometheus.io/docs/instrumenting/exposition_formats/.
-type page struct{ gauges []*gauge }
+type page struct{ families []*family }
 
-// A gauge is numbers of one name, told apart by the values of labels.
-type gauge struct {
-	name, help string
-	labels     []string
-	series     []series
-	at         map[string]int // of a series, by its labels as they are written
+// A family is numbers of one name, told apart by the values of labels.
+type family struct {
+	name, help, kind string
+	labels           []string
+	series           []series
+	at               map[string]int // of a series, by its labels as they are written
 }
 
 type series struct {
-	labels string
-	value  float64
+	suffix, labels string
+	value          float64
 }
 
-// gauge adds one to the page.
-func (p *page) gauge(name, help string, labels ...string) *gauge {
-	g := &gauge{name: name, help: help, labels: labels, at: map[string]int{}}
-	p.gauges = append(p.gauges, g)
-	return g
+// gauge adds a family of gauges to the page.
+func (p *page) gauge(name, help string, labels ...string) *family {
+	return p.family("gauge", name, help, labels)
+}
+
+// counter adds a family of counters.
+func (p *page) counter(name, help string, labels ...string) *family {
+	return p.family("counter", name, help, labels)
+}
+
+// histogram adds a family of histograms.
+func (p *page) histogram(name, help string, labels ...string) *family {
+	return p.family("histogram", name, help, append(labels, "le"))
+}
+
+func (p *page) family(kind, name, help string, labels []string) *family {
+	f := &family{name: name, help: help, kind: kind, labels: labels, at: map[string]int{}}
+	p.families = append(p.families, f)
+	return f
 }
 
 // set sets the number of these labels, or replaces it.
-func (g *gauge) set(value float64, labels ...string) { *g.of(labels) = value }
+func (f *family) set(value float64, labels ...string) { *f.of("", labels) = value }
 
 // add adds to it.
-func (g *gauge) add(n float64, labels ...string) { *g.of(labels) += n }
+func (f *family) add(n float64, labels ...string) { *f.of("", labels) += n }
+
+// observe sets a histogram.
+func (f *family) observe(h *histogram, labels ...string) {
+	n := 0
+	for i, bound := range h.bounds {
+		if h.counts != nil {
+			n += h.counts[i]
+		}
+		*f.of("_bucket", append(slices.Clone(labels), strconv.FormatFloat(bound, 'g', -1, 64))) = float64(n)
+	}
+	*f.of("_bucket", append(slices.Clone(labels), "+Inf")) = float64(h.n)
+	*f.of("_sum", labels) = h.sum
+	*f.of("_count", labels) = float64(h.n)
+}
+
+// A histogram counts numbers up to each of some bounds.
+type histogram struct {
+	bounds []float64 // in order
+	counts []int     // of what is up to that bound, and above the one before
+	n      int
+	sum    float64
+}
+
+func (h *histogram) add(v float64) {
+	if h.counts == nil {
+		h.counts = make([]int, len(h.bounds))
+	}
+	if i, _ := slices.BinarySearch(h.bounds, v); i < len(h.counts) {
+		h.counts[i]++
+	}
+	h.n++
+	h.sum += v
+}
 
 // of is the number of some labels. An empty value is as good as no label.
-func (g *gauge) of(values []string) *float64 {
+func (f *family) of(suffix string, values []string) *float64 {
 	var b strings.Builder
 	for i, v := range values {
 		if v == "" {
@@ -47,30 +95,30 @@ func (g *gauge) of(values []string) *float64 {
 		if b.Len() > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(g.labels[i] + `="` + escaped.Replace(strings.ToValidUTF8(v, "�")) + `"`)
+		b.WriteString(f.labels[i] + `="` + escaped.Replace(strings.ToValidUTF8(v, "�")) + `"`)
 	}
 	text := b.String()
-	i, ok := g.at[text]
+	i, ok := f.at[suffix+text]
 	if !ok {
-		i = len(g.series)
-		g.at[text] = i
-		g.series = append(g.series, series{labels: text})
+		i = len(f.series)
+		f.at[suffix+text] = i
+		f.series = append(f.series, series{suffix: suffix, labels: text})
 	}
-	return &g.series[i].value
+	return &f.series[i].value
 }
 
 var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// write writes the gauges that have numbers.
+// write writes the families that have numbers.
 func (p *page) write(to io.Writer) error {
 	w := bufio.NewWriter(to) // its error stays, and Flush returns it
-	for _, g := range p.gauges {
-		if len(g.series) == 0 {
+	for _, f := range p.families {
+		if len(f.series) == 0 {
 			continue
 		}
-		_, _ = w.WriteString("# HELP " + g.name + " " + g.help + "\n# TYPE " + g.name + " gauge\n")
-		for _, s := range g.series {
-			_, _ = w.WriteString(g.name)
+		_, _ = w.WriteString("# HELP " + f.name + " " + f.help + "\n# TYPE " + f.name + " " + f.kind + "\n")
+		for _, s := range f.series {
+			_, _ = w.WriteString(f.name + s.suffix)
 			if s.labels != "" {
 				_, _ = w.WriteString("{" + s.labels + "}")
 			}
