@@ -60,6 +60,8 @@ func TestAPrometheusScrapesAServer(t *testing.T) {
 	m := w.jobs(job{"job", "@every 2s", "{}", []string{"test", "-e", ok}})
 	p := w.serve(m, "--metrics-listen", "127.0.0.1:0")
 	from := w.metricsOf(p)
+	worker := w.dibs("work", "mail", "--metrics-listen", "127.0.0.1:0", "--", "true")
+	works := w.metricsOf(worker)
 
 	rules, err := os.ReadFile("../../../examples/prometheus/dibs.rules.yaml")
 	if err != nil {
@@ -67,7 +69,7 @@ func TestAPrometheusScrapesAServer(t *testing.T) {
 	}
 	soon := regexp.MustCompile(`for: \d+m`).ReplaceAll(rules, []byte("for: 1s"))
 	w.write("rules.yaml", string(soon))
-	w.write("prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules.yaml]\nscrape_configs:\n  - {job_name: dibs, static_configs: [{targets: [%q]}]}\n", from))
+	w.write("prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules.yaml]\nscrape_configs:\n  - {job_name: dibs, static_configs: [{targets: [%q, %q]}]}\n", from, works))
 	at := freeAddress(t)
 	w.start(exec.Command(prometheus, "--config.file="+w.path("prometheus.yml"), "--storage.tsdb.path="+w.path("tsdb"), "--web.listen-address="+at))
 	firing := func(alert string) bool {
@@ -108,6 +110,19 @@ func TestAPrometheusScrapesAServer(t *testing.T) {
 		`dibs_store_errors_total{op="renew"} == 0`, `dibs_lease_lost_total == 0`, `dibs_cron_start_delay_seconds_count > 0`} {
 		eventually(t, patience, func() bool { return counts(query) }, func() string { return "nothing answers " + query + "\n" + p.String() })
 	}
+	w.must("task", "enqueue", "letter", "--queue", "mail", "--args", "{}")
+	for _, query := range boardQueries(t) {
+		switch finds := strings.Contains(query, " == ") || strings.Contains(query, " > "); {
+		case finds: // what is wrong, and nothing may be
+			if !got(t, "http://"+at+"/api/v1/query?query="+url.QueryEscape(query), &struct {
+				Data struct{ Result []any }
+			}{}) {
+				t.Errorf("Prometheus does not answer %s", query)
+			}
+		default:
+			eventually(t, patience, func() bool { return counts(query) }, func() string { return "nothing answers " + query })
+		}
+	}
 	page, err := http.Get("http://" + from + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -118,9 +133,38 @@ func TestAPrometheusScrapesAServer(t *testing.T) {
 	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
-	p.signal(syscall.SIGTERM)
-	p.exits(0, patience)
+	for _, p := range []*process{p, worker} {
+		p.signal(syscall.SIGTERM)
+		p.exits(0, patience)
+	}
 	becomes("DibsNotScraped", true)
+}
+
+// boardQueries are those of the board that we ship, once for each of them.
+func boardQueries(t *testing.T) (queries []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../../examples/prometheus/dibs.grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range board.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("panel %q shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			queries = append(queries, strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
+		}
+	}
+	return queries
 }
 
 // metricsOf is where a process shows its metrics.
@@ -154,7 +198,7 @@ func got(t *testing.T, url string, into any) bool {
 		return false
 	}
 	defer r.Body.Close()
-	return json.NewDecoder(r.Body).Decode(into) == nil
+	return r.StatusCode == http.StatusOK && json.NewDecoder(r.Body).Decode(into) == nil
 }
 
 // A process is ready while its store answers, and alive anyhow; its metrics say that the store is silent, and not

@@ -163,7 +163,10 @@ server. It coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.
 		markNeeds(cmd, args)
 		return valued(cmd, args)
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 { // the flag is that of a misspelt command
+			return unknown(cmd, words[0])
+		}
 		var bad *pflag.InvalidValueError
 		if errors.As(err, &bad) {
 			f, short := bad.GetFlag(), ""
@@ -250,10 +253,26 @@ func group(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
 func unknown(cmd *cobra.Command, word string) error {
 	err := fmt.Errorf("%w: %s has no command %q", errUsage, cmd.CommandPath(), word)
 	cmd.SuggestionsMinimumDistance = 2
-	if like := cmd.SuggestionsFor(word); len(like) > 0 {
+	like := below(cmd, word)
+	if len(like) == 0 {
+		like = cmd.SuggestionsFor(word)
+	}
+	if len(like) > 0 {
 		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(like, " or "))
 	}
 	return err
+}
+
+// below returns the commands of that name in the groups below cmd, such as "task enqueue" for enqueue.
+func below(cmd *cobra.Command, name string) (found []string) {
+	for _, group := range cmd.Commands() {
+		for _, c := range group.Commands() {
+			if c.Name() == name && c.IsAvailableCommand() {
+				found = append(found, group.Name()+" "+name)
+			}
+		}
+	}
+	return found
 }
 
 // newHelp is cobra's help command, but for a topic that is not there: that is an error.
