@@ -48,8 +48,8 @@ type Options struct {
 	// Observe receives what this process does, for metrics and traces: starts and ends of ticks, tasks and locks, with
 	// how long they took, leases that are lost, requests about leases. Each end is told by one process of the fleet.
 	// It runs on a goroutine of its own, one call at a time and in order, and delays nothing: up to some thousand
-	// events wait for it, more are dropped, and the log says how many. A panic in it is logged. Of a Keeper that the
-	// caller gave, neither requests nor leases are told. Default none.
+	// events wait for it, more are dropped, and the log says how many. Close waits for it for a second. A panic in it
+	// is logged. Of a Keeper that the caller gave, neither requests nor leases are told. Default none.
 	Observe func(observe.Event)
 	// Keeper keeps the leases of the store, for a program that already has one, or for a test with its own clock.
 	// The caller keeps ownership. Default: New creates one and Close ends it.
@@ -75,6 +75,7 @@ type Client struct {
 	log     *slog.Logger
 	self    lease.Holder // of locks
 	observe observe.Func // delays nothing; nil: nobody observes
+	flush   func()       // of the observer
 
 	mu      sync.Mutex // guards what follows
 	wrong   []error    // what Cron and Handle refused: Run says it again
@@ -105,7 +106,7 @@ func New(st *store.Store, o Options) (*Client, error) {
 	if o.App != "" {
 		role = scheduler.ServerCommand(o.App)
 	}
-	c.observe = beside(o.Observe, c.log)
+	c.observe, c.flush = beside(o.Observe, c.log)
 	b, err := backend.New(st, backend.Options{Role: role, Dir: o.StateDir, Namespace: o.App, Keeper: o.Keeper,
 		OnOverrun: c.overrun, Observe: c.observe, Log: c.log})
 	if err != nil {
@@ -135,6 +136,7 @@ func (c *Client) Close() {
 		q.Close()
 	}
 	c.backend.Close()
+	c.flush()
 	aside.Flush(c.log)
 }
 

@@ -15,10 +15,14 @@ import (
 // observedSize is how many bytes an event counts for while it waits for the program's observer, with its short texts.
 const observedSize = 256
 
-// beside has f called beside the work, and nothing wait for it (promise 27). It is nil if f is.
-func beside(f func(observe.Event), log *slog.Logger) observe.Func {
+// flushWithin is how long Close waits for the program's observer.
+const flushWithin = time.Second
+
+// beside has f called beside the work, and nothing wait for it (promise 27), but for flush at the end. It is nil if f
+// is.
+func beside(f func(observe.Event), log *slog.Logger) (_ observe.Func, flush func()) {
 	if f == nil {
-		return nil
+		return nil, func() {}
 	}
 	queue := &aside.Queue{Missing: func(n map[string]int) {
 		log.Warn("the observer missed events, because it has not taken earlier ones", "event", "observer-behind", "times", n["event"])
@@ -32,34 +36,33 @@ func beside(f func(observe.Event), log *slog.Logger) observe.Func {
 			}()
 			f(e)
 		})
-	}
+	}, func() { queue.Flush(flushWithin) }
 }
 
 // observed has the work of a lock observed, which locked does under the lock.
 func (c *Client) observed(key string, work lease.Work, locked func(lease.Work) error) error {
-	e, asked := observe.Event{On: observe.Skipped, Of: observe.Lock, Name: key, Outcome: "failed"}, time.Now()
-	defer func() { // also when the work panics
-		if e.On == observe.Skipped {
-			e.Wait = time.Since(asked)
-		} else {
-			e.Took = time.Since(asked) - e.Wait
+	e, asked := observe.Event{On: observe.Skipped, Of: observe.Lock, Name: key, Outcome: "canceled"}, time.Now()
+	defer func() { c.observe(e) }() // also when the work panics
+	err := locked(func(ctx context.Context, l *lease.Lease) (err error) {
+		began := time.Now()
+		c.observe(observe.Event{On: observe.Started, Of: observe.Lock, Name: key, Wait: began.Sub(asked)})
+		e.On, e.Outcome, e.Wait = observe.Ended, "failed", began.Sub(asked)
+		defer func() { e.Took = time.Since(began) }()
+		if err = work(ctx, l); err == nil {
+			e.Outcome = "succeeded"
 		}
-		c.observe(e)
-	}()
-	err := locked(func(ctx context.Context, l *lease.Lease) error {
-		e.On, e.Wait = observe.Ended, time.Since(asked)
-		c.observe(observe.Event{On: observe.Started, Of: observe.Lock, Name: key, Wait: e.Wait})
-		return work(ctx, l)
+		return err
 	})
 	switch ran := e.On == observe.Ended; {
-	case err == nil:
-		e.Outcome = "succeeded"
 	case errors.Is(err, lease.ErrLost):
 		e.Outcome = "lost"
 	case !ran && errors.Is(err, lease.ErrHeld):
 		e.Outcome = "held"
 	case !ran && errors.Is(err, lease.ErrUnavailable):
 		e.Outcome = "unavailable"
+	}
+	if e.On == observe.Skipped {
+		e.Wait, e.Reason = time.Since(asked), err.Error() // it is ours, not the work's
 	}
 	return err
 }

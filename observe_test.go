@@ -129,3 +129,29 @@ func TestAnObserverDelaysNothing(t *testing.T) {
 		}
 	})
 }
+
+// Close waits for what the observer has not taken yet, a second at most.
+func TestCloseWaitsForTheObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := dibstest.New(t, shop())
+		for pause, all := range map[time.Duration]bool{2 * time.Millisecond: true, time.Minute: false} {
+			var s events
+			c := beside(t, kit.Store, dibs.Options{Logger: quiet, Observe: func(e observe.Event) { time.Sleep(pause); s.observe(e) }})
+			for range 20 {
+				_ = c.Do(t.Context(), "stock", func(context.Context, *lease.Lease) error { return nil })
+			}
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			_ = c.Do(gone, "stock", func(context.Context, *lease.Lease) error { return nil })
+			began := time.Now()
+			c.Close()
+			if took, told := time.Since(began), s.of(observe.Lock); (len(told) == 41) != all || took > 2*time.Second {
+				t.Errorf("with %s for an event, Close took %s, and %d of 41 were told", pause, took, len(told))
+			} else if all && (told[40].On != observe.Skipped || told[40].Outcome != "canceled" || told[40].Reason == "") {
+				t.Errorf("told %+v of a call that was given up", told[40])
+			}
+			synctest.Wait()
+			time.Sleep(time.Hour)
+		}
+	})
+}

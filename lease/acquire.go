@@ -63,7 +63,9 @@ func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 				_ = l.Release(ctx)
 				return nil, context.Cause(ctx)
 			}
-			k.observe.Tell(observe.Event{On: observe.Started, Of: observe.Lease, Name: string(w.Key), Wait: k.clock.Boot() - began})
+			if k.observe != nil {
+				k.observe(observe.Event{On: observe.Started, Of: observe.Lease, Name: string(w.Key), Wait: k.clock.Boot() - began})
+			}
 			return l, nil
 		}
 		if waiting == nil {

@@ -28,6 +28,7 @@ type Lease struct {
 	busy    time.Time     // BusyUntil to keep stored
 	loss    Loss
 	ended   bool // released, dropped: renewals stop
+	ending  bool // see Ending
 	refusal bool // the last renewal was refused: it is not worth more than one per heartbeat
 	onRenew map[int]func()
 	hooked  int // how many functions OnRenew was given, ever
@@ -148,6 +149,14 @@ func (l *Lease) Release(_ context.Context) error {
 	return nil
 }
 
+// Ending says that the work is over, and that another atomic step which releases the lease is about to be sent: if a
+// renewal is refused meanwhile, that is no loss to an observer. The lease is renewed until Drop all the same.
+func (l *Lease) Ending() {
+	l.mu.Lock()
+	l.ending = true
+	l.mu.Unlock()
+}
+
 // Drop stops the renewal without releasing the lease. Use it if another atomic step releases the lease, such as
 // tick.Store.Close.
 func (l *Lease) Drop() {
@@ -246,7 +255,9 @@ func (l *Lease) abandoned() {
 func (l *Lease) lose(loss Loss) {
 	if l.loss.Err == nil {
 		l.loss = loss
-		l.keeper.observe.Tell(observe.Event{On: observe.Lost, Of: observe.Lease, Name: string(l.ref.Key), Reason: loss.Err.Error()})
+		if l.keeper.observe != nil && !l.ending { // the lease's mutex is held
+			go l.keeper.observe(observe.Event{On: observe.Lost, Of: observe.Lease, Name: string(l.ref.Key), Reason: loss.Err.Error()})
+		}
 	} else if loss.Kill == 0 {
 		l.loss.Kill = 0
 	}

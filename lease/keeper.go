@@ -31,8 +31,8 @@ type Options struct {
 	// OnStep, if not nil, is called after the store's clock has stepped by more than 5 s (rule L12), on a goroutine
 	// of its own: no heartbeat waits for it.
 	OnStep func(step time.Duration)
-	// Observe receives what the requests to the store come to, and which leases are granted and lost. Nil: nobody
-	// does.
+	// Observe receives what the requests to the store come to, and which leases are granted and lost. It is called on
+	// the path of the work, and must return at once. Nil: nobody does.
 	Observe observe.Func
 }
 

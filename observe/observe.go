@@ -1,10 +1,12 @@
 // Package observe has the events by which a process of dibs tells what it does, for the metrics and traces of its
 // program: dibs.Options.Observe receives them.
 //
-// An end is told by the process that wrote it to the store, so each is told at most once in the whole fleet, and
-// counts of all processes can be added up. What nobody was there to see, such as a tick that was missed while no
-// server was up, is told by the server that settles it later. A run that others took for crashed, and that reports
-// late how it ended, is told as crashed only: the history is amended, what was told is not.
+// An end is told by the process that wrote it to the store, at most once in the whole fleet, so counts of all
+// processes can be added up. What nobody was there to see, such as a tick that was missed while no server was up, is
+// told by the server that settles it later. An outcome is told each time that one is written: a tick that is run
+// again, or caught up on, has two. A run that others took for crashed, and that reports late how it ended, is told as
+// crashed only. An end is told by nobody if the store wrote it and the answer was lost with the lease, or if a process
+// wrote it that is not observed, such as dibs trigger.
 package observe
 
 import "time"
@@ -20,10 +22,11 @@ const (
 	Task
 	// Lock is a call of Client.Do.
 	Lock
-	// Lease is any lease of the process: of its runs, its workers, its locks, and of the process itself.
+	// Lease is a lease of the process: of its runs, its workers, its locks, and of the process itself, but not its
+	// turns at work for all.
 	Lease
 	// Request is a request about leases to the store, which may be about many of them: all that are renewed at a time
-	// share one. Name is what it does: acquire, renew, release, read.
+	// share one. Name is what it does: acquire, renew, release, read; ask and break if somebody wants a lease back.
 	Request
 )
 
@@ -32,7 +35,8 @@ type On uint8
 
 // What happens.
 const (
-	// Started: the work begins, or the lease was granted. Wait is how long it took since it was due or asked for.
+	// Started: the work begins, or the lease was granted. Wait is how long it took since it was due or asked for. Work
+	// that was called off on its way has an end without a start.
 	Started On = iota + 1
 	// Ended: the work, or the request, is over, as Outcome says. Took is how long it took; 0 if nobody knows, since
 	// its process died.
@@ -56,16 +60,23 @@ type Event struct {
 	Attempt int
 	// Tick is the scheduled instant; zero for a run without one.
 	Tick time.Time
+	// Again, of a start, says that the tick is run after all: it is caught up on, or run again after a crash.
+	Again bool
 	// Outcome is how it ended. Ticks: succeeded, failed, timed_out, canceled, replaced, lost, crashed; skipped,
-	// missed, paused, unavailable if nothing ran. Tasks: succeeded, retried, postponed, returned, failed, canceled,
-	// discarded, crashed. Locks: succeeded, failed, lost; held or unavailable if nothing ran. Requests: succeeded,
-	// failed. Reason says more, for people.
+	// missed, paused, unavailable if nothing ran; HandedOver if the run ended and the tick did not. Attempts at tasks:
+	// succeeded, retried, postponed, returned, failed, canceled, discarded; crashed counts tasks that have crashed too
+	// often, whose names nobody knows. Locks: succeeded, failed, lost; held, unavailable or canceled if nothing ran.
+	// Requests: succeeded, failed. Reason says more, for people.
 	Outcome, Reason string
 	// Count is how many ended so; 0 stands for one.
 	Count int
 	// Wait is how long the start took since it was due or asked for, Took how long the work took.
 	Wait, Took time.Duration
 }
+
+// HandedOver is the outcome of a run that could not be started here, or nobody knows whether it was: its tick goes on,
+// here or on another server.
+const HandedOver = "handed_over"
 
 // N is Count, of which 0 stands for one.
 func (e Event) N() int { return max(e.Count, 1) }

@@ -64,7 +64,8 @@ type WorkerOptions struct {
 	// nothing: up to about 1 MiB of events wait for it, more are dropped, and the log reports each time that this
 	// happens. A panic in it is logged.
 	Listen func(Happening)
-	// Observe receives the starts and ends of attempts, like Listen, and at once. Nil: nobody does.
+	// Observe receives the starts of attempts, and their ends once the store has recorded them. It is called on the
+	// path of the work, and must return at once. Nil: nobody does.
 	Observe observe.Func
 	// Log reports what the worker does: at WARN each attempt that failed, panicked or timed out. Logging delays
 	// nothing: lines that Log does not take in time are dropped, and their number is logged in a line of its own.

@@ -50,7 +50,8 @@ type Backend struct {
 	// Hooks are notified of what happens to jobs. They delay nothing: notifications that they do not accept in time
 	// are dropped, with a line in the log for each. Nil: no notifications.
 	Hooks Hooks
-	// Observe receives what happens to ticks and runs, like Hooks, and at once. Nil: nobody does.
+	// Observe receives what happens to ticks and runs. It is called on the path of the work, and must return at once.
+	// Nil: nobody does.
 	Observe observe.Func
 	// TimeOfDay is this host's own clock, to compare with the store's; it decides nothing. It is read like a clock,
 	// and returns at once. Nil: no comparison.

@@ -39,10 +39,14 @@ func (n *notifier) notify(h Happening) {
 	}
 }
 
-// started notifies that a run begins; call over when it has ended.
-func (n *notifier) started(r run.Record) (over func()) {
+// started notifies that a run begins, of a tick that is run after all if again is true; call over when it has ended.
+func (n *notifier) started(r run.Record, again bool) (over func()) {
 	done := make(chan struct{})
-	n.observe(r, observe.Started, 1)
+	if n.b.Observe != nil {
+		e := eventFor(r, observe.Started)
+		e.Again = again
+		n.b.Observe(e)
+	}
 	n.notify(Happening{On: job.OnStart, Job: r.Job, Tick: r.Tick, Run: r, Over: done})
 	return sync.OnceFunc(func() { close(done) })
 }
@@ -70,17 +74,22 @@ func (n *notifier) ended(r run.Record, heldBy string, output []byte) {
 
 // observe tells the Backend's observer.
 func (n *notifier) observe(r run.Record, on observe.On, count int) {
-	if n.b.Observe == nil {
-		return
+	if n.b.Observe != nil {
+		e := eventFor(r, on)
+		e.Count = count
+		n.b.Observe(e)
 	}
-	e := observe.Event{On: on, Of: observe.Cron, Name: r.Job, ID: r.ID, Tick: r.Tick, Outcome: string(r.Outcome), Reason: r.Reason, Count: count}
+}
+
+func eventFor(r run.Record, on observe.On) observe.Event {
+	e := observe.Event{On: on, Of: observe.Cron, Name: r.Job, ID: r.ID, Tick: r.Tick, Outcome: string(r.Outcome), Reason: r.Reason}
 	if !r.Tick.IsZero() && on != observe.Skipped {
 		e.Wait = max(r.Started.Sub(r.Tick), 0)
 	}
-	if on == observe.Ended && !r.Inferred && !r.Ended.IsZero() {
+	if on == observe.Ended && r.Outcome.Ran() && !r.Inferred {
 		e.Took = max(r.Ended.Sub(r.Started), 0)
 	}
-	n.b.Observe(e)
+	return e
 }
 
 // crashed notifies of a run whose tick this process has taken over, to run it again.

@@ -13,10 +13,14 @@ import (
 )
 
 // settled notifies of the ticks that this process has settled as missed: the rows that exist and are its own. Rows
-// may have been left out (see tick.Store), and are then another process's. An observer is told of all rows: it counts,
-// and a read for each settling would cost more than such a row.
-func (n *notifier) settled(ctx context.Context, name string, rows []tick.Tick) {
+// may have been left out (see tick.Store), and are then another process's. An observer is told of all rows up to the
+// first tick that is not finished, at open, if there is one: the store left out those above. It counts, and a read for
+// each settling would cost more than a row that another process has written meanwhile.
+func (n *notifier) settled(ctx context.Context, name string, rows []tick.Tick, open time.Time) {
 	for _, t := range rows {
+		if !open.IsZero() && !t.At.Before(open) {
+			continue
+		}
 		n.observe(run.Record{Job: t.Job, Tick: t.At, Outcome: t.Outcome, Reason: t.Reason}, observe.Skipped, t.Count)
 	}
 	rows = slices.DeleteFunc(slices.Clone(rows), func(t tick.Tick) bool { return t.Outcome != run.Missed })

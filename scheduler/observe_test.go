@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -110,6 +112,101 @@ func TestObserversAreToldHowLong(t *testing.T) {
 		if len(all) != 2 || all[0].On != observe.Started || all[0].Wait > time.Second || all[1].Outcome != "failed" ||
 			all[1].Took.Round(time.Second) != 7*time.Second || all[1].ID != all[0].ID || all[1].Reason == "" {
 			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// lateAnswers is a store whose answers to ends take a while.
+type lateAnswers struct{ tick.Store }
+
+func (s lateAnswers) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answer, error) {
+	a, err := s.Store.Close(ctx, r)
+	time.Sleep(100 * time.Millisecond)
+	return a, err
+}
+
+// Runs of a fleet without a fault lose no lease, whenever they end and their leases are renewed, and each tick that is
+// caught up on says so.
+func TestObserversOfAHealthyFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, rng := newWorld(t), rand.New(rand.NewPCG(1, 1))
+		var mu sync.Mutex
+		lost, again, first := 0, 0, 0
+		h := w.host(1, 0)
+		watch := func(e observe.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case e.On == observe.Lost:
+				lost++
+			case e.On == observe.Started && e.Of == observe.Cron && e.Again:
+				again++
+			case e.On == observe.Started && e.Of == observe.Cron:
+				first++
+			}
+		}
+		k, err := lease.NewKeeper(lease.Options{Store: h.link, Clock: clock.Virtual{Start: time.Now().Add(-time.Hour)}, Observe: watch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		h.backend.Keeper, h.backend.Book, h.backend.Observe = k, tick.NewBook(lateAnswers{h.ticks}, k, h.backend.Self), watch
+		h.start(t, newJob(t, "@every 10s", run.Func(func(context.Context, run.Call) error {
+			time.Sleep(time.Duration(rng.Int64N(int64(9 * time.Second))))
+			return nil
+		}), func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, time.Hour }))
+		time.Sleep(3 * time.Hour)
+		mu.Lock()
+		if lost > 0 || first < 1000 || again > 0 {
+			t.Errorf("%d leases were lost in %d runs; %d ran again", lost, first, again)
+		}
+		mu.Unlock()
+		h.cut(true)
+		time.Sleep(40 * time.Second)
+		h.cut(false)
+		time.Sleep(2 * time.Minute)
+		h.stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if again < 2 {
+			t.Errorf("%d ticks were caught up on", again)
+		}
+	})
+}
+
+// What the store left out of a settling, since a tick before it was not finished, is told when it is settled.
+func TestObserversOfTicksAboveOneThatIsNotFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t), &counted{ends: map[run.Outcome]int{}}
+		start := func(seed uint64) *host {
+			h := w.host(seed, 0)
+			h.backend.Observe = c.observe
+			h.start(t, newJob(t, "* * * * *", w.target(time.Second), nil))
+			return h
+		}
+		h := start(1)
+		time.Sleep(90 * time.Second)
+		h.stop()
+		at := time.Now().Truncate(time.Minute).Add(4 * time.Minute).UTC() // of eight that are missed
+		time.Sleep(8*time.Minute + 50*time.Second)
+		other := w.host(3, 0)
+		l, err := other.backend.Book.Server(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.b.Store().Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "app/j", At: at, Lease: l.Ref(), Fill: true}}); err != nil {
+			t.Fatal(err)
+		}
+		h = start(2)
+		time.Sleep(3 * time.Minute)
+		if n := w.outcomes()[run.Missed]; n == 0 || n > 4 || c.ends[run.Missed] != n {
+			t.Errorf("below the one that is claimed %d are missed, and %d were told", n, c.ends[run.Missed])
+		}
+		other.cut(true)
+		time.Sleep(10 * time.Minute)
+		h.stop()
+		if want := w.outcomes(); want[run.Missed] < 8 || c.ends[run.Missed] != want[run.Missed] {
+			t.Errorf("told %v, and history has %v", c.ends, want)
 		}
 	})
 }

@@ -39,8 +39,11 @@ func (s *settler) settle(
 	if err != nil || len(due) == 0 {
 		return done, err
 	}
+	var unfinished time.Time // the first tick that is
 	for _, t := range rows {
-		done.stuck = done.stuck || t.State != tick.Closed
+		if t.State != tick.Closed && (!done.stuck || t.At.Before(unfinished)) {
+			done.stuck, unfinished = true, t.At
+		}
 		if t.State != tick.Closed && !t.At.After(due[0]) && t.At.After(known.Mark) {
 			return done, nil // the first of them already
 		}
@@ -59,7 +62,7 @@ func (s *settler) settle(
 	case a.Status != tick.Won:
 		return settled{}, nil // another process was faster
 	}
-	s.notifier.settled(ctx, known.Name, outcomes)
+	s.notifier.settled(ctx, known.Name, outcomes, unfinished)
 	done.rows = len(outcomes)
 	return done, nil
 }

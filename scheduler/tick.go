@@ -26,6 +26,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -253,7 +254,7 @@ func (x *execution) run(ctx context.Context) Result {
 	if x.OnStart != nil {
 		x.OnStart(rec)
 	}
-	over := x.notifier.started(rec)
+	over := x.notifier.started(rec, x.Late || x.Again)
 	beside := x.beside(ctx, l)
 	defer beside.end() // after the release, which waits for nothing of it
 	rec, recorded := x.work(ctx, l, rec)
@@ -367,6 +368,7 @@ func (x *execution) finish(ctx context.Context, l *lease.Lease, rec run.Record) 
 		rec.Attempts[i].Error = clean(rec.Attempts[i].Error)
 	}
 	res := Result{Run: rec, Outcome: rec.Outcome, Reason: rec.Reason, fault: x.fault}
+	l.Ending()
 	a, what, err := x.reporter.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
 	l.Drop()
 	switch {
@@ -378,6 +380,10 @@ func (x *execution) finish(ctx context.Context, l *lease.Lease, rec run.Record) 
 	}
 	if res.anew == nil && !res.handedOver {
 		x.notifier.outcome(what, rec, "", x.tail.kept())
+	} else {
+		handed := rec
+		handed.Outcome = observe.HandedOver
+		x.notifier.observe(handed, observe.Ended, 1)
 	}
 	switch {
 	case err != nil:

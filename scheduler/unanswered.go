@@ -29,6 +29,7 @@ func (x *execution) disown(ctx context.Context, l *lease.Lease, rec run.Record, 
 	rec.Outcome, rec.Reason = unexecuted(x.Policy), clean("nothing was executed: the start was not answered: "+cause.Error())
 	rec.Ended = x.b.now().Truncate(time.Microsecond)
 	patience := max(x.lastStart().Sub(x.b.now()), x.b.Keeper.Margin().RPCTimeout)
+	l.Ending()
 	a, what, err := x.reporter.reportFor(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, nil, patience)
 	res := notStarted(cause)
 	switch {

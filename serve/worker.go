@@ -54,7 +54,8 @@ type WorkerOptions struct {
 	// requests.
 	Hooks      []job.Hook
 	HookSecret []byte
-	// Observe is the same as Options.Observe.
+	// Observe receives what happens to attempts at tasks, and to the leases of this process and the requests about
+	// them. It is called on the path of the work, and must return at once. Nil: nobody does.
 	Observe observe.Func
 	// StateDir is the same as Options.StateDir.
 	StateDir string

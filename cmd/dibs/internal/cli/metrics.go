@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-run/dibs/cmd/dibs/internal/status"
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/observe"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // metricsOptions are the flags of `dibs metrics`.
@@ -87,6 +88,7 @@ type exporter struct {
 	// draining is closed when the process takes nothing new; nil: it never is.
 	draining <-chan struct{}
 	counters *metrics.Counters // of this process; nil: it has none
+	app      func() string     // whose jobs are counted; nil: no job is
 	silent   bool              // the last look was in vain
 	unready  atomic.Bool       // the store did not answer the last question
 }
@@ -107,7 +109,15 @@ func (x *exporter) look(ctx context.Context) metrics.Reading {
 	case r.Err == nil && x.silent:
 		x.log.Info("the metrics have the fleet again", "event", "metrics")
 	}
-	x.silent = r.Err != nil
+	if x.silent = r.Err != nil; !x.silent && x.app != nil {
+		var jobs []string
+		for _, j := range r.Facts.Jobs {
+			if tick.AppOf(j.Job.Name) == x.app() {
+				jobs = append(jobs, j.Job.Name)
+			}
+		}
+		x.counters.Know(jobs)
+	}
 	return r
 }
 
@@ -162,15 +172,19 @@ func counting(listen string) (*metrics.Counters, observe.Func) {
 }
 
 // showMetrics shows metrics beside the work of this process until the returned function is called, if an address is
-// given. accepting ends when the process takes nothing new.
+// given. accepting ends when the process takes nothing new. server is nil for a worker.
 func showMetrics(
-	accepting context.Context, log *slog.Logger, a address, listen string, counters *metrics.Counters, alive func(),
+	accepting context.Context, log *slog.Logger, a address, listen string, counters *metrics.Counters, server *daemon,
 ) (stop func(), err error) {
 	if listen == "" {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(accepting))
 	x := &exporter{reading: newReading(a, openTimeout, log), draining: accepting.Done(), counters: counters}
+	var alive func()
+	if server != nil {
+		alive, x.app = server.Alive, server.App
+	}
 	serving, err := x.listen(ctx, listen, alive)
 	if err != nil {
 		cancel()

@@ -145,7 +145,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return usage(err)
 	}
 	d.began.Store(true)
-	stopMetrics, err := showMetrics(accept, log, a, o.metrics, counters, d.Alive)
+	stopMetrics, err := showMetrics(accept, log, a, o.metrics, counters, d)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,12 @@ func (h *histogram) add(v float64) {
 	h.sum += v
 }
 
+func (h *histogram) clone() *histogram {
+	c := *h
+	c.counts = slices.Clone(h.counts)
+	return &c
+}
+
 // of is the number of some labels. An empty value is as good as no label.
 func (f *family) of(suffix string, values []string) *float64 {
 	var b strings.Builder
