@@ -14,6 +14,7 @@ import (
 	"time"
 	_ "time/tzdata" // the same zones on every machine
 
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/job"
 )
 
@@ -304,6 +305,7 @@ func TestErrorsStayOnTheirLine(t *testing.T) {
 }
 
 func TestHostile(t *testing.T) {
+	testsize.Counts(t)
 	for name, text := range map[string]string{
 		"flow lists":  strings.Repeat("[", 200_000),
 		"flow maps":   strings.Repeat("{a: ", 100_000),

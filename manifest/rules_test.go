@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/job"
 )
 
@@ -231,6 +232,7 @@ func TestAllAtOnce(t *testing.T) {
 // TestManyErrors: a document made of errors is told of in bounded space and in time that grows
 // with its size.
 func TestManyErrors(t *testing.T) {
+	testsize.Counts(t)
 	var b strings.Builder
 	b.WriteString("{")
 	for i := range 200_000 {

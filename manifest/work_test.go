@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dibs-run/dibs/internal/test/testsize"
 )
 
 // hostile are documents that cost some parser more than they should, each of about n bytes.
@@ -64,6 +66,7 @@ func allocated(text, name string) uint64 {
 // 3,400 MB for 256 KiB of keys.
 // Holds: promise 25.
 func TestYAMLWork(t *testing.T) {
+	testsize.Counts(t)
 	most := mostYAML()
 	for what, text := range hostile(maxYAML - 1000) {
 		got := allocated(text, "m.yaml")
@@ -99,6 +102,7 @@ func TestLargerYAMLIsNotParsed(t *testing.T) {
 
 // TestJSONWork is TestYAMLWork for JSON.
 func TestJSONWork(t *testing.T) {
+	testsize.Counts(t)
 	const most = 400 << 20
 	size := MaxSize - 1000
 	object := func(entry string) string { return "{" + entry + strings.Repeat(","+entry, size/(len(entry)+1)) + "}" }

@@ -36,6 +36,7 @@ func changes(zone *time.Location, year int) (all []time.Time) {
 // DIBS_TEST_LONG=1: at least 100,000 triples, about a minute.
 // Holds: promise 15.
 func TestAgainstOracle(t *testing.T) {
+	testsize.Counts(t)
 	triples := testsize.Of(3000, 110_000)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

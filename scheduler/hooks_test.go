@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
@@ -514,7 +515,7 @@ func TestWhatOthersSettledIsTheirsToTell(t *testing.T) {
 // Holds: promise 24.
 func TestHooksAreToldOnceUnderFaults(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range testsize.Seeds(20) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			rng := rand.New(rand.NewPCG(seed, 7))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/observe"
@@ -46,7 +47,7 @@ func (c *counted) observe(e observe.Event) {
 // Holds: promise 24.
 func TestObserversCountEachEndOnce(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range testsize.Seeds(20) {
 		synctest.Test(t, func(t *testing.T) {
 			w, c := newWorld(t), &counted{ends: map[run.Outcome]int{}}
 			rng := rand.New(rand.NewPCG(seed, 11))

@@ -17,6 +17,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/test/sim"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -321,7 +322,7 @@ func TestEachTickIsRunByExactlyOneServer(t *testing.T) {
 // Holds: promises 8, 9, 10.
 func TestEveryTickHasOneOutcomeUnderFaults(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(15) {
+	for seed := range testsize.Seeds(15) {
 		synctest.Test(t, func(t *testing.T) { tickFaults(t, seed) })
 	}
 }

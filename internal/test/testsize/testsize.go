@@ -20,6 +20,15 @@ func Of(short, long int) int {
 	return max(short, int(float64(long)*share()))
 }
 
+// Seeds is how many of n seeds a test goes through that looks for what seldom happens. The race detector, which makes
+// each of them ten times as long, looks for something else: it gets a quarter of them, but two.
+func Seeds(n int) uint64 {
+	if raced {
+		return uint64(min(n, max(n/4, 2)))
+	}
+	return uint64(n)
+}
+
 // Counts is called by a test that does very much in one goroutine: it counts what steps cost, makes each part of them
 // fail, or has thousands of one thing. The race detector sees nothing in it, and makes it ten times as long: under it
 // the test is skipped. make test runs it.

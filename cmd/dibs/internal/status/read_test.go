@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-run/dibs/fleet"
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -226,6 +227,7 @@ func TestASlowStoreIsNotASilentOne(t *testing.T) {
 
 // What reaches into the day from before it, such as long pauses, does not make the rows older than the day known.
 func TestLongPausesHideNoRow(t *testing.T) {
+	testsize.Counts(t)
 	synctest.Test(t, func(t *testing.T) {
 		y := newYard(t)
 		y.register("other/rare", "0 1 2 1 *")
@@ -301,6 +303,7 @@ func TestABusyNeighbourHidesNothing(t *testing.T) {
 
 // The last success of a job is known although it has failed since, however long, and whether it is a copy of a host's.
 func TestLastSuccesses(t *testing.T) {
+	testsize.Counts(t)
 	synctest.Test(t, func(t *testing.T) {
 		y := newYard(t)
 		time.Sleep(300 * time.Hour)
