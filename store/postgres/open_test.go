@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
@@ -175,6 +176,7 @@ func TestAnotherServersIdentityHoldsBackTheGrantItself(t *testing.T) {
 
 // Whatever a caller's pool is set to, its operations are durable and mean the same.
 func TestStoreOverACallersPool(t *testing.T) {
+	testsize.Repeats(t)
 	t.Parallel()
 	modes := []string{"simple_protocol", "exec", "cache_statement"}
 	if testing.Short() {

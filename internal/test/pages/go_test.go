@@ -37,6 +37,7 @@ import (
 	"github.com/dibs-run/dibs"
 	"github.com/dibs-run/dibs/dibstest"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/serve"
 	"github.com/dibs-run/dibs/store/postgres"
 )
@@ -54,6 +55,7 @@ var (
 	_       = postgres.Open
 	_       = serve.New
 	_       = job.Global
+	_       = observe.Cron
 	welcome = dibs.Define[User]("welcome")
 )
 

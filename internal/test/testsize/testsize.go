@@ -44,8 +44,21 @@ func Counts(t testing.TB) {
 // for DIBS_TEST_RACE=all, which the long rounds set. make test runs it.
 func Outside(t testing.TB) {
 	t.Helper()
-	if raced && os.Getenv("DIBS_TEST_RACE") != "all" {
+	if Raced() {
 		t.Skip("other processes do its work: the race detector meets it in the long rounds only")
+	}
+}
+
+// Raced says whether the race detector watches in a round that is not a long one. What is no race of this process may
+// then be left to make test.
+func Raced() bool { return raced && os.Getenv("DIBS_TEST_RACE") != "all" }
+
+// Repeats is called by a test that does again, in another way, what one beside it does: make test leaves it to the race
+// round.
+func Repeats(t testing.TB) {
+	t.Helper()
+	if !raced && !Long() {
+		t.Skip("another test does nearly the same: the race round and the long ones meet it")
 	}
 }
 
