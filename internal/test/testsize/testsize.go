@@ -53,8 +53,8 @@ func Outside(t testing.TB) {
 // then be left to make test.
 func Raced() bool { return raced && os.Getenv("DIBS_TEST_RACE") != "all" }
 
-// Repeats is called by a test that does again, in another way, what one beside it does: make test leaves it to the race
-// round.
+// Repeats is called by a test that does again, in another way, what one beside it does: make test leaves it to the
+// race round.
 func Repeats(t testing.TB) {
 	t.Helper()
 	if !raced && !Long() {
