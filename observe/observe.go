@@ -84,10 +84,3 @@ func (e Event) N() int { return max(e.Count, 1) }
 // A Func receives events. It is called on the path of the work, by several goroutines at a time: it must return at
 // once. Options of package dibs wrap it, so that it can delay nothing.
 type Func func(Event)
-
-// Tell calls f, unless it is nil.
-func (f Func) Tell(e Event) {
-	if f != nil {
-		f(e)
-	}
-}

@@ -75,7 +75,9 @@ func (s *session) maintainOnce(ctx context.Context) (more bool) {
 	if t.Crashed > 0 {
 		s.w.log.Warn("tasks have crashed their workers too often, and are not tried again; see dibs task list --state crashed",
 			"event", "task-crashed", "tasks", t.Crashed)
-		s.w.o.Observe.Tell(observe.Event{On: observe.Ended, Of: observe.Task, Outcome: counters.Crashed, Count: t.Crashed})
+		if s.w.o.Observe != nil {
+			s.w.o.Observe(observe.Event{On: observe.Ended, Of: observe.Task, Outcome: counters.Crashed, Count: t.Crashed})
+		}
 		s.w.told.tell(Happening{On: TaskCrashed, Outcome: "crashed", Count: t.Crashed, Ended: t.Now})
 	}
 	if t.Repaired > 0 {

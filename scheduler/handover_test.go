@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/observe"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -48,6 +49,18 @@ func TestWhatAHostCannotStartGoesToAnother(t *testing.T) {
 				w := newWorld(t)
 				a, b := w.host(1, 0), w.host(2, 0)
 				ill := newStarved(w.target(300*time.Millisecond), lacks)
+				var open, handed atomic.Int64 // runs that were told to have begun, and have not ended
+				a.backend.Observe = func(e observe.Event) {
+					switch {
+					case e.On == observe.Started:
+						open.Add(1)
+					case e.On == observe.Ended:
+						open.Add(-1)
+					}
+					if e.Outcome == observe.HandedOver && e.On == observe.Ended && e.Took == 0 {
+						handed.Add(1)
+					}
+				}
 				late := func(p *job.Policy) { p.StartingDeadline = time.Minute }
 				a.start(t, newJob(t, "@every 10s", ill, late))
 				b.start(t, newJob(t, "@every 10s", w.target(300*time.Millisecond), late))
@@ -59,6 +72,9 @@ func TestWhatAHostCannotStartGoesToAnother(t *testing.T) {
 				b.stop()
 				time.Sleep(10 * time.Minute)
 				a.stop()
+				if open.Load() != 0 || handed.Load() != ill.tries.Load() {
+					t.Errorf("an observer was told of %d starts without an end, and of %d runs handed over, of %d", open.Load(), handed.Load(), ill.tries.Load())
+				}
 				for _, r := range w.history() {
 					if r.Outcome != run.Succeeded || w.times(r.At) != 1 {
 						t.Errorf("tick %s: %s, %q, run %d times", r.At, r.Outcome, r.Reason, w.times(r.At))

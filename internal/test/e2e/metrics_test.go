@@ -57,7 +57,7 @@ func TestAPrometheusScrapesAServer(t *testing.T) {
 	prometheus := programOf(t, "prometheus")
 	w := newWorld(t, "redis", testserver.Redis(t), usualTTL)
 	ok := w.path("ok")
-	m := w.jobs(job{"job", "@every 2s", "{}", []string{"test", "-e", ok}})
+	m := w.jobs(job{"job", "@every 2s", "{}", []string{"test", "-e", ok}}, job{"rare", "0 0 1 1 *", "{}", []string{"true"}})
 	p := w.serve(m, "--metrics-listen", "127.0.0.1:0")
 	from := w.metricsOf(p)
 	worker := w.dibs("work", "mail", "--metrics-listen", "127.0.0.1:0", "--", "true")
@@ -107,6 +107,7 @@ func TestAPrometheusScrapesAServer(t *testing.T) {
 	}
 	for _, query := range []string{`dibs_cron_ticks_total{cron=~".*/job",outcome="failed"} > 0`, `dibs_cron_ticks_total{cron=~".*/job",outcome="succeeded"} > 0`,
 		`histogram_quantile(0.9, sum by (cron, le) (rate(dibs_run_duration_seconds_bucket[1m]))) > 0`, `dibs_store_op_seconds_count{op="renew"} > 0`,
+		`dibs_cron_ticks_total{cron=~".*/rare",outcome="failed"} == 0`, // before there is one
 		`dibs_store_errors_total{op="renew"} == 0`, `dibs_lease_lost_total == 0`, `dibs_cron_start_delay_seconds_count > 0`} {
 		eventually(t, patience, func() bool { return counts(query) }, func() string { return "nothing answers " + query + "\n" + p.String() })
 	}
@@ -237,6 +238,11 @@ func TestMetricsOfASilentStore(t *testing.T) {
 		s.Cont()
 		become("/readyz", 200, "ok")
 		become("/metrics", 200, "dibs_store_up 1")
+		for _, once := range []string{"/readyz says that the store does not answer", "the store answers again"} {
+			if n := strings.Count(p.stderr(), once); n != 1 {
+				t.Errorf("the log says %d times: %s\n%s", n, once, p)
+			}
+		}
 	})
 }
 

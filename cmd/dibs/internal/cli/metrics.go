@@ -157,7 +157,8 @@ func (x *exporter) listen(ctx context.Context, address string, alive func()) (se
 	}
 	x.log.Info("metrics are at http://"+l.Addr().String()+"/metrics", "event", "metrics")
 	return func() error {
-		return metrics.Serve(ctx, l, metrics.Options{Read: x.look, Ready: x.ready, Counters: x.counters, Alive: alive, Log: x.log})
+		o := metrics.Options{Read: x.look, Ready: x.ready, Counters: x.counters, Alive: alive, Log: x.log}
+		return metrics.Serve(ctx, l, o)
 	}, nil
 }
 

@@ -21,11 +21,11 @@ type Counters struct {
 	tasks  counts     // by queue and kind
 	errors counts     // by request
 	lost   int        // leases
-	delays histogram  // of the starts of ticks
+	delays *histogram // of the starts of ticks
 	runs   histograms // by job: how long they took
 	waits  histograms // by queue: tasks, until an attempt began
 	works  histograms // by queue: attempts
-	grants histogram  // of leases: how long that took
+	grants *histogram // of leases: how long that took
 	asks   histograms // by request
 }
 
@@ -58,6 +58,14 @@ func (c counts) known(of name, outcomes ...string) map[string]int {
 	return c[of]
 }
 
+func (c counts) clone() counts {
+	by := make(counts, len(c))
+	for n, outcomes := range c {
+		by[n] = maps.Clone(outcomes)
+	}
+	return by
+}
+
 // room returns the name under which something is counted.
 func room[V any](have map[name]V, of name) name {
 	if _, known := have[of]; known || len(have) < mostNamed {
@@ -79,7 +87,7 @@ type histograms struct {
 func (h histograms) of(named string) *histogram {
 	n := room(h.by, name{named})
 	if h.by[n] == nil {
-		h.by[n] = &histogram{bounds: h.bounds, counts: make([]int, len(h.bounds))}
+		h.by[n] = newHistogram(h.bounds)
 	}
 	return h.by[n]
 }
@@ -102,8 +110,10 @@ var (
 // NewCounters returns counters that stand at 0.
 func NewCounters() *Counters {
 	of := func(bounds []float64) histograms { return histograms{bounds, map[name]*histogram{}} }
-	return &Counters{began: time.Now(), ticks: counts{}, tasks: counts{}, errors: counts{}, delays: histogram{bounds: late},
-		runs: of(work), waits: of(late), works: of(work), grants: histogram{bounds: late}, asks: of(quick)}
+	return &Counters{
+		began: time.Now(), ticks: counts{}, tasks: counts{}, errors: counts{},
+		delays: newHistogram(late), runs: of(work), waits: of(late), works: of(work), grants: newHistogram(late), asks: of(quick),
+	}
 }
 
 // The outcomes that a job, or a kind of task, has a number for before the first one: a rate needs it.
@@ -189,27 +199,28 @@ func (c *Counters) Write(w io.Writer) error {
 func (c *Counters) clone() *Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	copied := func(of counts) counts {
-		by := make(counts, len(of))
-		for n, outcomes := range of {
-			by[n] = maps.Clone(outcomes)
-		}
-		return by
+	return &Counters{
+		began: c.began, ticks: c.ticks.clone(), tasks: c.tasks.clone(), errors: c.errors.clone(), lost: c.lost,
+		delays: c.delays.clone(), runs: c.runs.clone(), waits: c.waits.clone(), works: c.works.clone(),
+		grants: c.grants.clone(), asks: c.asks.clone(),
 	}
-	return &Counters{began: c.began, ticks: copied(c.ticks), tasks: copied(c.tasks), errors: copied(c.errors), lost: c.lost,
-		delays: *c.delays.clone(), grants: *c.grants.clone(), runs: c.runs.clone(), waits: c.waits.clone(), works: c.works.clone(), asks: c.asks.clone()}
 }
 
 func (c *Counters) page() *page {
 	p := &page{}
 	p.gauge("process_start_time_seconds", "When this process began; its counters began at 0 then.").set(seconds(c.began))
-	c.ticks.on(p.counter("dibs_cron_ticks_total", "Ticks that ended, as this process wrote them to the store, by outcome.", "cron", "outcome"), 1)
-	p.histogram("dibs_cron_start_delay_seconds", "How long after its instant a tick began here, unless it was caught up on or run again.").observe(&c.delays)
+	c.ticks.on(p.counter("dibs_cron_ticks_total", "Ticks that ended, as this process wrote them to the store, by outcome.",
+		"cron", "outcome"), 1)
+	p.histogram("dibs_cron_start_delay_seconds",
+		"How long after its instant a tick began here, unless it was caught up on or run again.").observe(c.delays)
 	c.runs.on(p.histogram("dibs_run_duration_seconds", "How long runs of the job took that ended here.", "cron"))
-	c.tasks.on(p.counter("dibs_task_finished_total", "Attempts at tasks that ended here, by outcome; after retried, postponed and returned there is another one.", "queue", "kind", "outcome"), 2)
+	c.tasks.on(p.counter("dibs_task_finished_total",
+		"Attempts at tasks that ended here, by outcome; after retried, postponed and returned there is another one.",
+		"queue", "kind", "outcome"), 2)
 	c.waits.on(p.histogram("dibs_task_wait_seconds", "How long tasks of the queue had been due when an attempt began here.", "queue"))
 	c.works.on(p.histogram("dibs_task_duration_seconds", "How long attempts at tasks of the queue took that ended here.", "queue"))
-	p.histogram("dibs_lease_acquire_seconds", "How long it took until a lease was granted to this process, with the wait for others.").observe(&c.grants)
+	p.histogram("dibs_lease_acquire_seconds",
+		"How long it took until a lease was granted to this process, with the wait for others.").observe(c.grants)
 	p.counter("dibs_lease_lost_total", "Leases that this process lost while it held them.").set(float64(c.lost))
 	c.asks.on(p.histogram("dibs_store_op_seconds", "How long requests about leases took, answered or not.", "op"))
 	errors := p.counter("dibs_store_errors_total", "Requests about leases that failed.", "op")

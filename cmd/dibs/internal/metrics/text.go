@@ -56,9 +56,7 @@ func (f *family) add(n float64, labels ...string) { *f.of("", labels) += n }
 func (f *family) observe(h *histogram, labels ...string) {
 	n := 0
 	for i, bound := range h.bounds {
-		if h.counts != nil {
-			n += h.counts[i]
-		}
+		n += h.counts[i]
 		*f.of("_bucket", append(slices.Clone(labels), strconv.FormatFloat(bound, 'g', -1, 64))) = float64(n)
 	}
 	*f.of("_bucket", append(slices.Clone(labels), "+Inf")) = float64(h.n)
@@ -74,10 +72,11 @@ type histogram struct {
 	sum    float64
 }
 
+func newHistogram(bounds []float64) *histogram {
+	return &histogram{bounds: bounds, counts: make([]int, len(bounds))}
+}
+
 func (h *histogram) add(v float64) {
-	if h.counts == nil {
-		h.counts = make([]int, len(h.bounds))
-	}
 	if i, _ := slices.BinarySearch(h.bounds, v); i < len(h.counts) {
 		h.counts[i]++
 	}
